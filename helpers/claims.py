@@ -1,0 +1,158 @@
+"""Claims: statements that people repeat, measured where the learner sits.
+
+A claim cell ends in :func:`claim`. It shows a box with the verdict and keeps the claim in the
+output's metadata, from which the book's page of claims is made (:func:`collect`).
+
+Measured numbers differ from machine to machine, verdicts must not. :func:`measured` marks a number
+so that the test of the notebooks leaves it out of the comparison and compares the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from helpers.errors import CourseError
+
+METADATA_KEY = "loop_claim"
+"""Where a claim lies in its output's metadata."""
+
+_OPEN, _CLOSE = "⟨", "⟩"
+"""Brackets around measured numbers; ``tests/nbval_sanitize.cfg`` looks for them."""
+
+
+class Verdict(StrEnum):
+    """What the measurement says of the statement."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    DEPENDS = "depends"
+
+
+_COLOURS = {Verdict.HOLDS: "#009E73", Verdict.DOES_NOT_HOLD: "#D55E00", Verdict.DEPENDS: "#0072B2"}
+_MARKS = {Verdict.HOLDS: "✓", Verdict.DOES_NOT_HOLD: "✗", Verdict.DEPENDS: "≈"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement, the verdict on it, and the measurement behind the verdict."""
+
+    statement: str
+    verdict: Verdict
+    because: str
+    depends_on: str | None = None
+
+    def __repr__(self) -> str:
+        tail = f", on {self.depends_on}" if self.depends_on else ""
+        return f"“{self.statement}” {self.verdict}{tail}: {self.because}"
+
+    def _repr_html_(self) -> str:
+        colour, mark = _COLOURS[self.verdict], _MARKS[self.verdict]
+        verdict = html.escape(self.verdict + (f" on {self.depends_on}" if self.depends_on else ""))
+        return (
+            f'<div class="loop-claim" style="border-left:0.4em solid {colour};padding:0.5em 1em;margin:0.5em 0">'
+            f"<div>“{html.escape(self.statement)}”</div>"
+            f'<div style="color:{colour};font-weight:bold">{mark} {verdict}</div>'
+            f"<div>{html.escape(self.because)}</div></div>"
+        )
+
+
+def claim(statement: str, *, holds: bool, because: str, depends_on: str | None = None) -> Claim:
+    """Show a measured verdict on a statement and keep it with the notebook.
+
+    Args:
+        statement: What people say, in their words, without a full stop.
+        holds: What the measurement says. With ``depends_on`` it says whether the dependence was seen.
+        because: The evidence in a sentence. Wrap numbers that differ between machines in :func:`measured`.
+        depends_on: What decides, where the statement is true in some cases only.
+
+    Returns:
+        The claim, already displayed where a notebook is running.
+
+    Raises:
+        CourseError: If a dependence is stated that the measurement did not show.
+    """
+    if depends_on is not None and not holds:
+        raise CourseError(
+            f"the verdict “depends on {depends_on}” was written for “{statement}”, but the measurement did not "
+            f"show it: {because} Run the cell again on a quiet machine; if it stays, the text is wrong here."
+        )
+    verdict = Verdict.DEPENDS if depends_on else Verdict.HOLDS if holds else Verdict.DOES_NOT_HOLD
+    made = Claim(statement=statement, verdict=verdict, because=because, depends_on=depends_on)
+    _display(made)
+    return made
+
+
+def _display(made: Claim) -> None:
+    """Show the box and keep the claim in the output's metadata, where a notebook is running."""
+    from IPython import get_ipython
+    from IPython.display import display
+
+    if get_ipython() is None:
+        return
+    data = {"text/plain": repr(made), "text/html": made._repr_html_()}
+    display(data, raw=True, metadata={METADATA_KEY: dataclasses.asdict(made)})
+
+
+def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
+    """Mark a number as measured here: it is shown in brackets and not compared between machines.
+
+    Args:
+        value: A number, or ready-made text.
+        unit: What it counts, for example ``"ms"`` or ``"×"``.
+        digits: Significant digits shown of a float.
+    """
+    text = _significant(value, digits) if isinstance(value, float) else str(value)
+    return f"{_OPEN}{text}{' ' + unit if unit else ''}{_CLOSE}"
+
+
+def _significant(value: float, digits: int) -> str:
+    """Return the value with so many significant digits, without an exponent where it stays readable."""
+    if value != 0 and 1e-4 <= abs(value) < 10**digits:
+        return f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:.{digits}g}"
+
+
+def collect(paths: Iterable[Path]) -> Iterator[tuple[Path, str, Claim]]:
+    """Yield each claim that executed notebooks hold, in order.
+
+    Args:
+        paths: Notebook files.
+
+    Yields:
+        The file, the id of the cell, and the claim.
+
+    Raises:
+        CourseError: If a file is not a notebook, or a stored claim lacks a field or has an unknown verdict.
+    """
+    for path in paths:
+        for cell in _cells(path):
+            for output in cell.get("outputs", []):
+                stored = output.get("metadata", {}).get(METADATA_KEY)
+                if stored is not None:
+                    yield path, str(cell.get("id", "")), _restore(path, stored)
+
+
+def _cells(path: Path) -> list[dict[str, Any]]:
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CourseError(f"{path} is not a notebook ({error!r}). Give the path of an executed .ipynb file.") from error
+    return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
+
+
+def _restore(path: Path, stored: object) -> Claim:
+    try:
+        fields = dict(stored)  # type: ignore[call-overload]
+        return Claim(**{**fields, "verdict": Verdict(fields["verdict"])})
+    except (TypeError, ValueError, KeyError) as error:
+        raise CourseError(
+            f"{path} holds a claim that cannot be read: {stored!r} ({error!r}). "
+            "Run the notebook again to store it anew."
+        ) from error
