@@ -1,0 +1,111 @@
+"""TensorFlow, imported quietly in one place; its sub-modules mirror ``data``, ``models``, ``train`` and ``graph``.
+
+Nothing here imports TensorFlow until :func:`tensorflow` is called, so ``import helpers.tf`` stays cheap::
+
+    from helpers.tf import tensorflow
+
+    tf = tensorflow()
+
+Why one accessor: TensorFlow's native libraries write to file descriptor 2 while they load, before any logging option
+of Python's can reach them, and by default TensorFlow takes all of a GPU's memory, which starves PyTorch in the
+same process. Thread counts are left as TensorFlow chooses them.
+"""
+
+import functools
+import importlib
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["quiet_stderr", "tensorflow"]
+
+_STDERR_FD = 2
+_NATIVE_LOG_LEVEL = "2"  # TensorFlow's scale: 0 all, 1 no INFO, 2 no WARNING either, 3 not even ERROR
+
+
+@functools.cache
+def tensorflow() -> Any:
+    """Import TensorFlow once, quietly, and return the module.
+
+    ``TF_CPP_MIN_LOG_LEVEL`` is set to 2 (errors only) unless you set it yourself before the first call.
+
+    Returns:
+        The ``tensorflow`` module, with GPU memory growth switched on.
+
+    Raises:
+        ImportError: TensorFlow is not installed or one of its libraries does not load. What the libraries printed
+            is shown too.
+        RuntimeError: Keras is set up for a backend other than TensorFlow.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _NATIVE_LOG_LEVEL)
+    _require_keras_on_tensorflow()
+    with quiet_stderr():
+        module = importlib.import_module("tensorflow")
+        gpus = module.config.list_physical_devices("GPU")  # loads the CUDA libraries, which also print
+    _grow_memory(module, gpus)
+    return module
+
+
+@contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Hold back what native code writes to file descriptor 2.
+
+    The text is dropped when the block succeeds and written to ``sys.stderr`` when it raises. The descriptor is
+    restored in both cases. Python's own warnings pass where ``sys.stderr`` is not that descriptor, as in Jupyter. Where there is no descriptor 2 (a daemon that closed it), nothing is redirected.
+
+    Yields:
+        Nothing; the redirection lasts for the block.
+    """
+    try:
+        saved = os.dup(_STDERR_FD)
+    except OSError:
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        _flush(sys.stderr)
+        os.dup2(held.fileno(), _STDERR_FD)
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            _flush(sys.stderr)  # before the descriptor moves back, or the text would escape
+            os.dup2(saved, _STDERR_FD)
+            os.close(saved)
+            if failed:
+                held.seek(0)
+                sys.stderr.write(held.read().decode(errors="replace"))
+
+
+def _flush(stream: Any) -> None:
+    if stream is not None:  # pythonw and some daemons have no sys.stderr
+        stream.flush()
+
+
+def _grow_memory(module: Any, gpus: list[Any]) -> None:
+    """Let TensorFlow take GPU memory as it needs it; by default it takes nearly all of it at once."""
+    for gpu in gpus:
+        try:
+            module.config.experimental.set_memory_growth(gpu, True)
+        except RuntimeError:  # the GPU is already in use: TensorFlow was imported and used before this call
+            warnings.warn(
+                f"TensorFlow already holds {gpu.name}, so it may keep nearly all of its memory from PyTorch. "
+                "Restart the kernel and call helpers.tf.tensorflow() before any other use of TensorFlow.",
+                stacklevel=3,
+            )
+
+
+def _require_keras_on_tensorflow() -> None:
+    """Check before the import: Keras on another backend beside TensorFlow can end the process (seen with torch)."""
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")  # goes before ~/.keras/keras.json
+    if "keras" in sys.modules:
+        backend = sys.modules["keras"].backend.backend()
+    if backend != "tensorflow":
+        raise RuntimeError(
+            f"Keras is set up for the backend {backend!r}, and this course needs 'tensorflow'. Unset KERAS_BACKEND "
+            "(or set it to 'tensorflow') and restart the kernel."
+        )
