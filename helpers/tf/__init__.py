@@ -55,7 +55,8 @@ def quiet_stderr() -> Iterator[None]:
     """Hold back what native code writes to file descriptor 2.
 
     The text is dropped when the block succeeds and written to ``sys.stderr`` when it raises. The descriptor is
-    restored in both cases. Python's own warnings pass where ``sys.stderr`` is not that descriptor, as in Jupyter. Where there is no descriptor 2 (a daemon that closed it), nothing is redirected.
+    restored in both cases. Python's own warnings pass where ``sys.stderr`` is not that descriptor, as in Jupyter.
+    Where there is no descriptor 2 (a daemon that closed it), nothing is redirected.
 
     Yields:
         Nothing; the redirection lasts for the block.
