@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from helpers.errors import CourseError
+
 __all__ = ["quiet_stderr", "tensorflow"]
 
 _STDERR_FD = 2
@@ -39,7 +41,7 @@ def tensorflow() -> Any:
     Raises:
         ImportError: TensorFlow is not installed or one of its libraries does not load. What the libraries printed
             is shown too.
-        RuntimeError: Keras is set up for a backend other than TensorFlow.
+        CourseError: Keras is set up for a backend other than TensorFlow.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _NATIVE_LOG_LEVEL)
     _require_keras_on_tensorflow()
@@ -106,7 +108,7 @@ def _require_keras_on_tensorflow() -> None:
     if "keras" in sys.modules:
         backend = sys.modules["keras"].backend.backend()
     if backend != "tensorflow":
-        raise RuntimeError(
+        raise CourseError(
             f"Keras is set up for the backend {backend!r}, and this course needs 'tensorflow'. Unset KERAS_BACKEND "
             "(or set it to 'tensorflow') and restart the kernel."
         )
