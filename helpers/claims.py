@@ -59,7 +59,7 @@ class Claim:
             f'<div class="loop-claim" style="border-left:0.4em solid {colour};padding:0.5em 1em;margin:0.5em 0">'
             f"<div>“{html.escape(self.statement)}”</div>"
             f'<div style="color:{colour};font-weight:bold">{mark} {verdict}</div>'
-            f"<div>{html.escape(self.because)}</div></div>"
+            f"<div>{to_html(self.because)}</div></div>"
         )
 
 
@@ -110,6 +110,12 @@ def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
     """
     text = _significant(value, digits) if isinstance(value, float) else str(value)
     return f"{_OPEN}{text}{' ' + unit if unit else ''}{_CLOSE}"
+
+
+def to_html(text: str) -> str:
+    """Return text for a page: escaped, each measured number in an element of class ``measured``."""
+    opened = html.escape(text).replace(_OPEN, '<span class="measured" title="measured on this machine">')
+    return opened.replace(_CLOSE, "</span>")
 
 
 def _significant(value: float, digits: int) -> str:

@@ -7,13 +7,12 @@ ratios is what a claim may rest on.
 
 from __future__ import annotations
 
-import html
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from helpers.claims import measured
+from helpers.claims import measured, to_html
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,7 @@ class Timings:
 
     def _repr_html_(self) -> str:
         body = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(name)}</td><td>{time_}</td><td>{ratio}</td></tr>"
+            f"<tr><td style='text-align:left'>{to_html(name)}</td><td>{to_html(time_)}</td><td>{to_html(ratio)}</td></tr>"
             for name, time_, ratio in self._rows()
         )
         head = "<tr><th style='text-align:left'>code</th><th>median time</th><th>relative to the first</th></tr>"
