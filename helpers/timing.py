@@ -34,12 +34,9 @@ class Timings:
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td style='text-align:left'>{to_html(name)}</td><td>{to_html(time_)}</td><td>{to_html(ratio)}</td></tr>"
-            for name, time_, ratio in self._rows()
-        )
-        head = "<tr><th style='text-align:left'>code</th><th>median time</th><th>relative to the first</th></tr>"
-        return f"<table>{head}{body}</table>"
+        rows = ("".join(f"<td>{to_html(cell)}</td>" for cell in row) for row in self._rows())
+        head = "".join(f"<th>{name}</th>" for name in ("code", "median time", "relative to the first"))
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def _rows(self) -> list[tuple[str, str, str]]:
         first = next(iter(self.seconds))
