@@ -9,10 +9,8 @@ shows them and the tests compare against them. :mod:`helpers.notebooks.execute` 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from helpers.errors import CourseError
 from helpers.notebooks.places import find_notebooks, shown_path
 
 
@@ -32,15 +30,14 @@ def run(args: argparse.Namespace) -> int:
 
     Args:
         args: What a parser prepared by :func:`add_arguments` returned.
+
+    Raises:
+        CourseError: If a path is wrong, or a notebook cannot be executed.
     """
-    try:
-        found = find_notebooks(args.paths)
-        if args.notebooks_action == "check":
-            return _check(found)
-        return _execute(found[::-1] if args.reverse else found, args.timeout)
-    except CourseError as error:
-        print(error, file=sys.stderr)
-        return 1
+    found = find_notebooks(args.paths)
+    if args.notebooks_action == "check":
+        return _check(found)
+    return _execute(found[::-1] if args.reverse else found, args.timeout)
 
 
 def _check(paths: list[Path]) -> int:

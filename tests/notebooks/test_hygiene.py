@@ -140,10 +140,10 @@ def test_command_line(tmp_path):
     content = chapter()
     error(content)
     findings(tmp_path, content)
-    command = [sys.executable, "-m", "helpers.notebooks"]
+    command = [sys.executable, "-m", "helpers.cli", "notebooks"]
     bad = subprocess.run([*command, "check", str(tmp_path / "chapters")], capture_output=True, text=True, check=False)
     assert bad.returncode == 1
     assert "01_a.ipynb, cell 4: a stored ValueError" in bad.stdout
     missing = subprocess.run([*command, "run", "nowhere.ipynb"], capture_output=True, text=True, check=False)
-    assert missing.returncode == 1
+    assert missing.returncode == 2
     assert "neither a notebook nor a folder" in missing.stderr
