@@ -42,7 +42,9 @@ def closure(name: str, extras: frozenset[str]) -> dict[str, str]:
         try:
             found = distribution(package)
         except PackageNotFoundError:
-            raise SystemExit(f"{package} is needed and not installed: run `make bench-setup`, then try again.") from None
+            raise SystemExit(
+                f"{package} is needed and not installed: run `make bench-setup`, then try again."
+            ) from None
         if package != name:
             versions[package] = Version(found.version).public  # torch's CPU build is 2.x+cpu: pin what both share
         for line in found.requires or []:

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 LARGE_MB = 100
 """Without a terminal only downloads of at least this size get a line: there are about a dozen."""
