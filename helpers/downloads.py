@@ -75,10 +75,10 @@ def read_idx(path: Path, dimensions: Literal[1, 3]) -> NDArray[np.uint8]:
     """
     content = np.fromfile(path, np.uint8)
     header = 4 + 4 * dimensions
-    magic = int.from_bytes(content[:4].tobytes(), "big")
-    if len(content) < header or magic != _IDX_MAGIC[dimensions]:
+    start = content[:4].tobytes()
+    if len(content) < header or int.from_bytes(start, "big") != _IDX_MAGIC[dimensions]:
         raise DataError(
-            f"{path} begins with {'0x' + content[:4].tobytes().hex() if len(content) else 'nothing'}; an IDX file of {dimensions} dimension(s) "
+            f"{path} begins with 0x{start.hex() or '(nothing)'}; an IDX file of {dimensions} dimension(s) "
             f"begins with 0x{_IDX_MAGIC[dimensions]:08x}. Delete the file and load again."
         )
     shape = tuple(int.from_bytes(content[at : at + 4].tobytes(), "big") for at in range(4, header, 4))

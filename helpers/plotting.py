@@ -9,10 +9,9 @@ Source:
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PALETTE = {
@@ -53,7 +52,7 @@ _STYLE = {
 _DPI = 110
 
 
-def figure(width: float = 7.5, height: float = 3.0, *, columns: int = 1, rows: int = 1) -> tuple[Figure, Axes]:
+def figure(width: float = 7.5, height: float = 3.0, *, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
     """Make a figure in the house style, which is set for the rest of the process.
 
     Args:
