@@ -1,0 +1,106 @@
+"""Run a check on what the learner hands in, and turn whatever happens into a verdict.
+
+The learner's code runs inside the check. It may print, warn, raise anything, or return something
+that our code cannot digest; none of that may reach the learner as a bare traceback, and nothing may
+reach standard error, which nbgrader counts as a failed test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import logging
+import reprlib
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from helpers.labs.tasks import Task, Verdict, incorrect, is_blank, not_attempted
+from helpers.tf import quiet_stderr
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_LONGEST_MESSAGE = 240
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def judge(task: Task, *answers: Any) -> Verdict:
+    """Return the verdict on a task's answers; never raises for what the learner wrote.
+
+    Args:
+        task: The task.
+        *answers: What the learner hands in, as the task's check takes it.
+    """
+    if not answers or any(is_blank(answer) for answer in answers):
+        return not_attempted("Fill in the cell above, run it, then run this one again.")
+    check = task.function()
+    try:
+        with _quiet():
+            return check(*answers)
+    except (Exception, SystemExit) as error:
+        return _raised(error)
+
+
+def shown(value: Any) -> str:
+    """Describe a value in one short line: tensors and arrays by type, shape and dtype, the rest by its repr."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        return "nothing (`None`)" if value is None else f"`{_SHORT.repr(value)}`"
+    kind = type(value).__module__.partition(".")[0]
+    dims = "×".join(str(size) for size in shape) or "one number"
+    return f"a {kind} tensor of shape {dims}, {getattr(dtype, 'name', dtype)}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Send Python's standard error to standard output, and hold back log records and native messages."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stderr(sys.stdout), quiet_stderr():
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _raised(error: BaseException) -> Verdict:
+    """Return the verdict on an answer that raised: the error's type, its message and the learner's own line."""
+    seen = f"`{type(error).__name__}`: {_message(error)}"
+    place = _learners_line(error.__traceback__)
+    if place is None:
+        return incorrect(
+            "Your code ran, but the check could not use what it gave back.",
+            saw=seen,
+            expected="values of the types that the task describes",
+        )
+    number, line = place
+    return incorrect(
+        f"Your code raised an error in line {number} of its cell: `{line}`",
+        saw=seen,
+        expected="a run without an error",
+    )
+
+
+def _message(error: BaseException) -> str:
+    """Return the error's message in one line; TensorFlow and Dynamo put the point at one end of a long text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return "(no message)"
+    text = lines[-1] if lines[0].startswith("in user code") else lines[0]
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def _learners_line(trace: TracebackType | None) -> tuple[int, str] | None:
+    """Return number and text of the deepest line of the learner's in a traceback, None where there is none."""
+    found = None
+    for frame, number in traceback.walk_tb(trace):
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, *_LIBRARIES)) and (line := linecache.getline(name, number).strip()):
+            found = (number, line)
+    return found
