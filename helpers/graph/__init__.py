@@ -1,0 +1,39 @@
+"""Look at graphs and count what they cost: pictures, the dispatcher, breaks, recompiles and kernels.
+
+Pictures come from :func:`draw_autograd` and :func:`draw_export` (and :func:`helpers.tf.graph.draw_function`), all
+through :mod:`helpers.graph.layout`. What eager PyTorch does with one call is in :mod:`helpers.graph.dispatch`, what a
+compiled function does in :mod:`helpers.graph.count`.
+"""
+
+from helpers.graph.count import (
+    GraphBreaks,
+    Recompiles,
+    count_graph_breaks,
+    count_recompiles,
+)
+from helpers.graph.dispatch import Kernel, Route, Step, registered_kernels, route, steps
+from helpers.graph.layout import Diagram, Drawing, Edge, Kind, Node, draw
+from helpers.graph.pictures import draw_autograd, draw_export
+from helpers.graph.stop import scripted_debugger
+
+__all__ = [
+    "Diagram",
+    "Drawing",
+    "Edge",
+    "GraphBreaks",
+    "Kernel",
+    "Kind",
+    "Node",
+    "Recompiles",
+    "Route",
+    "Step",
+    "count_graph_breaks",
+    "count_recompiles",
+    "draw",
+    "draw_autograd",
+    "draw_export",
+    "registered_kernels",
+    "route",
+    "scripted_debugger",
+    "steps",
+]
