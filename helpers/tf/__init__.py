@@ -9,10 +9,14 @@ Nothing here imports TensorFlow until :func:`tensorflow` is called, so ``import 
 Why one accessor: TensorFlow's native libraries write to file descriptor 2 while they load, before any logging option
 of Python's can reach them, and by default TensorFlow takes all of a GPU's memory, which starves PyTorch in the
 same process. Thread counts are left as TensorFlow chooses them.
+
+It also keeps the two frameworks apart where they clash: Triton, which PyTorch loads with the first optimizer, crashes
+when it is loaded after TensorFlow, because each carries its own LLVM. So Triton is loaded first.
 """
 
 import functools
 import importlib
+import importlib.util
 import os
 import sys
 import tempfile
@@ -45,6 +49,7 @@ def tensorflow() -> Any:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _NATIVE_LOG_LEVEL)
     _require_keras_on_tensorflow()
+    _load_triton_first()
     with quiet_stderr():
         module = importlib.import_module("tensorflow")
         gpus = module.config.list_physical_devices("GPU")  # loads the CUDA libraries, which also print
@@ -87,6 +92,24 @@ def quiet_stderr() -> Iterator[None]:
 def _flush(stream: Any) -> None:
     if stream is not None:  # pythonw and some daemons have no sys.stderr
         stream.flush()
+
+
+def _load_triton_first() -> None:
+    """Load Triton where it is installed; loading it after TensorFlow ends the process with a segmentation fault.
+
+    Source:
+        https://github.com/PythonOT/POT/pull/839, seen here with torch 2.14, triton and tensorflow 2.21.
+    """
+    if "triton" in sys.modules or importlib.util.find_spec("triton") is None:
+        return
+    if "tensorflow" in sys.modules:
+        warnings.warn(
+            "TensorFlow was imported before helpers.tf.tensorflow() was called, so PyTorch's first optimizer may end "
+            "this process. Restart the kernel and write tf = helpers.tf.tensorflow() instead of import tensorflow.",
+            stacklevel=3,
+        )
+        return
+    importlib.import_module("triton")
 
 
 def _grow_memory(module: Any, gpus: list[Any]) -> None:

@@ -55,6 +55,38 @@ def mlp(image: tuple[int, int, int] = (28, 28, 1), *, hidden: int = 128, classes
     )
 
 
+def cnn(image: tuple[int, int, int] = (28, 28, 1), *, classes: int = 10, width: int = 16) -> Any:
+    """Return the course's small convolutional network as a Keras model, in the shape of :func:`helpers.models.cnn`.
+
+    Batch normalisation has PyTorch's settings (epsilon 1e-5, a tenth of each batch). The moving variances still differ
+    a little in training: PyTorch's are those of a sample (divided by n - 1), Keras's those of a population.
+
+    Args:
+        image: Height, width and channels of one image.
+        classes: Number of logits.
+        width: Channels of the first block; the second has twice as many.
+
+    Returns:
+        A built ``keras.Sequential`` from images ``[N, H, W, C]`` to logits ``[N, classes]``.
+    """
+    layers = tensorflow().keras.layers
+    return _sequential(
+        image,
+        *_block(width),
+        layers.MaxPooling2D(2),
+        *_block(2 * width),
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(classes),
+    )
+
+
+def _block(outputs: int) -> Iterator[Any]:
+    layers = tensorflow().keras.layers
+    yield layers.Conv2D(outputs, 3, padding="same", use_bias=False)
+    yield layers.BatchNormalization(momentum=0.9, epsilon=1e-5)  # Keras's momentum is what stays, PyTorch's what comes
+    yield layers.ReLU()
+
+
 def _sequential(image: tuple[int, int, int], *layers: Any) -> Any:
     keras = tensorflow().keras
     return keras.Sequential([keras.Input(image), *layers])

@@ -5,16 +5,16 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import models
 from helpers.tf import tensorflow
-from helpers.tf.models import WeightsMismatchError, copy_weights, mlp
+from helpers.tf.models import WeightsMismatchError, cnn, copy_weights, mlp
 
 tf = tensorflow()
 keras = tf.keras
 layers = keras.layers
 
 
-def torch_mlp(inputs: int = 784, hidden: int = 128) -> nn.Sequential:
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 10))
+torch_mlp = models.mlp
 
 
 def torch_net() -> nn.Sequential:
@@ -61,6 +61,13 @@ def test_mlp_computes_the_same_after_copying(image: tuple[int, int, int]):
     ours, theirs = torch_mlp(height * width * channels), mlp(image)
     copy_weights(ours, theirs)
     assert_same_outputs(ours, theirs, torch.randn(5, channels, height, width))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_cnn_computes_the_same_after_copying(channels: int):
+    ours, theirs = models.cnn(channels, 7).eval(), cnn((12, 16, channels), classes=7)
+    copy_weights(ours, theirs)
+    assert_same_outputs(ours, theirs, torch.randn(4, channels, 12, 16))
 
 
 def test_convolution_and_norm_travel_both_ways():

@@ -53,5 +53,20 @@ def test_a_keras_backend_that_is_not_tensorflow_is_refused():
     assert "backend 'torch'" in done.stderr
 
 
+def test_pytorch_optimizers_work_after_tensorflow():
+    """Triton, loaded by the first optimizer, would crash the process behind TensorFlow's back."""
+    done = run(
+        "from helpers.tf import tensorflow; tf = tensorflow(); tf.keras.layers.Dense(2)\n"
+        "import torch; torch.optim.SGD([torch.ones(1, requires_grad=True)]); print('alive')"
+    )
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("alive", "", 0)
+
+
+def test_a_direct_import_of_tensorflow_is_warned_about():
+    pytest.importorskip("triton")
+    done = run("import tensorflow; from helpers.tf import tensorflow; tensorflow()")
+    assert "write tf = helpers.tf.tensorflow()" in done.stderr
+
+
 def test_the_module_is_imported_once():
     assert tensorflow() is tensorflow()
