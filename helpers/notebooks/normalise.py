@@ -20,7 +20,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 STABLE_WIDGET_ID = re.compile(r"widget-\d{4}")
 
-_CELL_JUNK = ("execution", "ExecuteTime", "collapsed", "scrolled", "trusted", "vscode", "pycharm", "colab", "editable")
+_CELL_JUNK = ("execution", "ExecuteTime", "collapsed", "scrolled", "trusted", "vscode", "pycharm", "colab")
 _NOTEBOOK_JUNK = ("celltoolbar", "toc", "varInspector", "vscode", "colab", "signature", "orig_nbformat")
 _LINKS = {"LinkModel", "DirectionalLinkModel"}
 _REFERENCE = re.compile(r"IPY_MODEL_([\w-]+)")
@@ -35,6 +35,8 @@ def normalise(notebook: NotebookNode) -> None:
     _drop(notebook.metadata, _NOTEBOOK_JUNK)
     for cell in notebook.cells:
         _drop(cell.metadata, _CELL_JUNK)
+        if cell.metadata.get("editable") is True:  # JupyterLab writes the default; False is how a lab locks a cell
+            del cell.metadata["editable"]
         if cell.cell_type == "code":
             cell.outputs = _merged_streams(cell.outputs)
             _copy_alt_text(cell)
