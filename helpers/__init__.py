@@ -2,10 +2,10 @@
 
 The package is built in floors; a module imports only from its own floor or below::
 
-    5  cli  check  notebooks  labs/  widgets/
-    2  train  nonfinite  graph  tf/
-    1  data  models
-    0  seeding  machine  claims  source  timing  plotting
+    5  cli  check  probe  notebooks/  labs/  widgets/
+    2  train  config  optim  explain  nonfinite  history  graph_step  graph/  anatomy  reads  lightning  tf/
+    1  data  downloads  models
+    0  seeding  machine  versions  claims  source  timing  plotting  errors
 
 Importing ``helpers`` itself imports no framework: take what you need, for example
 ``from helpers import train``.
