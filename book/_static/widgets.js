@@ -25,7 +25,8 @@
       comm_info: (_target, answer) => answer({ content: { comms: {} } }),
       comm_manager: {
         register_target: nothing,
-        new_comm: () => {
+        // With fewer than six parameters the manager would take it for that of Notebook 4.
+        new_comm: (_target, _data, _callbacks, _metadata, _id, _buffers) => {
           throw new Error("there is no kernel behind a published page");
         },
       },
@@ -88,10 +89,20 @@
     return load;
   }
 
+  // The manager sets formulas in labels through version 2 of MathJax; the pages have version 3.
+  function bridgeMathJax() {
+    if (window.MathJax && !window.MathJax.Hub) {
+      window.MathJax.Hub = {
+        Queue: ([_action, _hub, element]) => window.MathJax.typesetPromise?.([element]),
+      };
+    }
+  }
+
   async function show(manager, extension, element) {
     const place = document.createElement("div");
     place.className = "jupyter-widgets-view";
     element.after(place);
+    bridgeMathJax();
     try {
       const model = await manager.get_model(JSON.parse(element.textContent).model_id);
       const view = await manager.create_view(model);
@@ -112,6 +123,8 @@
       views.forEach((element) => show(manager, extension, element));
     });
     hiddenHelpMenu();
+    bridgeMathJax();
+    window.addEventListener("load", bridgeMathJax);
     window.Jupyter = jupyter;
     window.requirejs = window.require = moduleLoader(jupyter);
     const uri = new URL("widgetsnbextension.js", here).href;
