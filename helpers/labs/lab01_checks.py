@@ -13,8 +13,9 @@ from torch.nn import functional as F  # noqa: N812
 from helpers import data, models, seeding
 from helpers.claims import measured
 from helpers.labs.judge import shown
-from helpers.labs.probes import count_reads, diary
+from helpers.labs.probes import diary
 from helpers.labs.tasks import Verdict, correct, incorrect
+from helpers.reads import count_reads
 
 Batch = tuple[Tensor, Tensor]
 
