@@ -30,6 +30,12 @@ from helpers.probe import TENSORFLOW, TORCH, Answer, Probe
 
 GB = 1e9
 MB = 1e6
+FONT_FOLDERS = (
+    Path("/usr/share/fonts"),
+    Path("/usr/local/share/fonts"),
+    Path(os.environ.get("HOME", "."), ".local/share/fonts"),
+)
+"""Where fontconfig looks on Linux."""
 
 
 class Status(StrEnum):
@@ -256,8 +262,7 @@ def fonts() -> Iterator[Finding]:
         yield Finding(name="fonts", status=Status.FAIL, detail="matplotlib's own DejaVu Sans is missing", fix=fix)
         return
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "firefox"))), None)
-    folders = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".local/share/fonts")
-    some = any(file.suffix in {".ttf", ".otf"} for folder in folders for file in folder.rglob("*"))
+    some = any(file.suffix in {".ttf", ".otf"} for folder in FONT_FOLDERS for file in folder.rglob("*"))
     if sys.platform == "linux" and browser and not some:
         detail = f"{browser} has no font to write text with"
         yield Finding(name="fonts", status=Status.WARN, detail=detail, fix="Debian: apt install fonts-dejavu-core")
