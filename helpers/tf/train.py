@@ -7,16 +7,20 @@ the step is a ``tf.function`` with a fixed input signature, so that a short last
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from helpers.config import ConfigError, TrainConfig
 from helpers.errors import CourseError
+from helpers.explain import BatchError
 from helpers.history import EpochRecord, History, Metrics
+from helpers.nonfinite import NonFiniteLoss
 from helpers.tf import tensorflow
+from helpers.train import Callback, EpochEnd, set_epoch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +29,21 @@ Step = Callable[[Any, Any], tuple[Any, Any]]
 """From images and labels to the batch's mean loss and its number of right answers, both still on the device."""
 
 
-class TrainError(CourseError):
-    """Data and model do not fit each other, or the loss is no longer a number."""
+@dataclass(kw_only=True)
+class TrainState:
+    """What a run carries from epoch to epoch besides the model."""
+
+    optimizer: Any
+    """A Keras optimizer. ``tf.train.Checkpoint(model=model, optimizer=state.optimizer)`` saves both."""
+    epoch: int = 0
+    """Epochs that have ended."""
+
+    @classmethod
+    def create(cls, model: Any, config: TrainConfig) -> TrainState:
+        """Make the state of a run that begins. The optimizer's variables exist already, ready to be restored."""
+        optimizer = make_optimizer(config)
+        optimizer.build(model.trainable_variables)
+        return cls(optimizer=optimizer)
 
 
 def fit(
@@ -35,45 +52,69 @@ def fit(
     config: TrainConfig | None = None,
     *,
     evaluate_on: Any = None,
-    optimizer: Any = None,
+    state: TrainState | None = None,
+    callbacks: Sequence[Callback] = (),
     graph: bool = True,
 ) -> History:
-    """Train a Keras model with a ``GradientTape`` loop and return what happened.
+    """Train a Keras model in place with a ``GradientTape`` loop.
 
     Args:
-        model: A built Keras model from images ``[N, H, W, C]`` to logits ``[N, classes]``. Trained in place.
+        model: A built Keras model from images ``[N, H, W, C]`` to logits ``[N, classes]``.
         train: A ``tf.data.Dataset`` of ``(images, labels)`` batches, such as :func:`helpers.tf.data.batches` makes.
-        config: The same settings as PyTorch's loop; see :func:`check_config` for the few that it alone has.
-        evaluate_on: A dataset to evaluate on after each epoch.
-        optimizer: A Keras optimizer to go on with; made from the settings by default.
+        config: The same settings as PyTorch's loop; :func:`check_config` names the few that it alone has.
+        evaluate_on: A dataset to score after each epoch.
+        state: Optimizer and epoch to continue from; made from the config if None.
+        callbacks: Called in order after each epoch with a :class:`helpers.train.EpochEnd`.
         graph: Whether to run the step as a ``tf.function`` or line by line.
 
     Returns:
-        One record per epoch, and the loss of every step.
+        One record per epoch run here, and the loss of every step.
 
     Raises:
+        BatchError: The data is no dataset, or its first batch does not fit the model.
         ConfigError: A setting is not available in this loop.
-        TrainError: The dataset is empty, its batches do not fit the model, or a loss is NaN or infinite.
+        CourseError: The dataset is empty.
+        NonFiniteLoss: A loss or a weight is NaN or infinite.
     """
     config = check_config(config or TrainConfig())
     _check_first_batch(model, train)
-    optimizer = optimizer or make_optimizer(config)
-    step = make_step(model, optimizer, config, train.element_spec if graph else None)
+    state = state or TrainState.create(model, config)
+    step = make_step(model, state.optimizer, config, train.element_spec if graph else None)
     history = History()
     with _placed(config.device):
-        for epoch in range(config.epochs):
-            set_epoch = getattr(train, "set_epoch", None)
-            if set_epoch is not None:
-                set_epoch(epoch)
-            start = time.perf_counter()
-            losses, metrics = _train_epoch(
-                step, _with_progress(train, epoch, config), first_step=len(history.step_losses)
-            )
-            seconds = time.perf_counter() - start
-            history.step_losses += losses
-            evaluation = None if evaluate_on is None else evaluate(model, evaluate_on)
-            history.epochs.append(EpochRecord(epoch=epoch, train=metrics, evaluation=evaluation, seconds=seconds))
+        while state.epoch < config.epochs and history.stopped is None:
+            record, step_losses = _fit_epoch(model, step, train, config, state, evaluate_on)
+            history.epochs.append(record)
+            history.step_losses.extend(step_losses)
+            state.epoch += 1
+            mirrored: Any = state  # EpochEnd is typed for PyTorch's state
+            for callback in callbacks:
+                callback(EpochEnd(model=model, state=mirrored, record=record, history=history))
     return history
+
+
+def _fit_epoch(
+    model: Any, step: Step, train: Any, config: TrainConfig, state: TrainState, evaluate_on: Any
+) -> tuple[EpochRecord, list[float]]:
+    """Run one epoch and score it."""
+    set_epoch(train, state.epoch)
+    start = time.perf_counter()
+    metrics, losses = train_epoch(step, _with_progress(train, state, config))
+    seconds = time.perf_counter() - start
+    _check_finite(model, losses)
+    scored = None if evaluate_on is None else evaluate(model, evaluate_on)
+    return EpochRecord(epoch=state.epoch, train=metrics, evaluation=scored, seconds=seconds), losses
+
+
+def train_epoch(step: Step, batches: Iterable[Any]) -> tuple[Metrics, list[float]]:
+    """Take a step on every batch once; read the losses once, at the end."""
+    taken = [(*step(images, labels), len(labels)) for images, labels in batches]
+    losses = np.array([loss.numpy() for loss, _, _ in taken], np.float64)
+    correct = sum(int(right) for _, right, _ in taken)
+    sizes = np.array([size for _, _, size in taken])
+    samples = int(sizes.sum())
+    mean = float(losses @ sizes) / samples  # by samples: a short last batch counts for less
+    return Metrics(loss=mean, accuracy=correct / samples, samples=samples), losses.tolist()
 
 
 def train_step(
@@ -133,10 +174,10 @@ def make_optimizer(config: TrainConfig) -> Any:
 
 
 def evaluate(model: Any, dataset: Any) -> Metrics:
-    """Return loss and accuracy in inference mode, each sample counted once.
+    """Score a model in inference mode, each sample counted once.
 
     Raises:
-        TrainError: The dataset is empty.
+        CourseError: The dataset is empty.
     """
     tf = tensorflow()
     loss, correct, samples = tf.constant(0.0), tf.constant(0, tf.int64), 0
@@ -146,7 +187,7 @@ def evaluate(model: Any, dataset: Any) -> Metrics:
         correct += _correct(labels, logits)
         samples += len(labels)
     if samples == 0:
-        raise TrainError("the dataset to evaluate on has no batches; expected at least one. Look at its len().")
+        raise CourseError("the dataset yielded no batch; give it at least one sample, and check drop_last.")
     return Metrics(loss=float(loss) / samples, accuracy=int(correct) / samples, samples=samples)
 
 
@@ -164,20 +205,9 @@ def check_config(config: TrainConfig) -> TrainConfig:
         if getattr(config, name) != value:
             raise ConfigError(
                 f"TrainConfig({name}={getattr(config, name)!r}): the TensorFlow loop has {name}={value!r} only. "
-                "Use helpers.train.fit, or pass a Keras optimizer that does it as optimizer=."
+                "Use helpers.train.fit, or a TrainState with a Keras optimizer that does it."
             )
     return config
-
-
-def _train_epoch(step: Step, dataset: Iterable[Any], first_step: int) -> tuple[list[float], Metrics]:
-    """Run one epoch and read its losses once, at the end."""
-    records = [(*step(images, labels), len(labels)) for images, labels in dataset]
-    losses: NDArray[np.float64] = np.array([loss.numpy() for loss, _, _ in records], np.float64)
-    _check_finite(losses, first_step)
-    sizes = np.array([size for _, _, size in records])
-    correct = sum(int(right) for _, right, _ in records)
-    samples = int(sizes.sum())
-    return losses.tolist(), Metrics(loss=float(losses @ sizes) / samples, accuracy=correct / samples, samples=samples)
 
 
 def _losses(labels: Any, logits: Any) -> Any:
@@ -190,12 +220,11 @@ def _correct(labels: Any, logits: Any) -> Any:
     return tf.math.count_nonzero(tf.argmax(logits, axis=1, output_type=labels.dtype) == labels)
 
 
-def _with_progress(dataset: Any, epoch: int, config: TrainConfig) -> Iterable[Any]:
+def _with_progress(dataset: Any, state: TrainState, config: TrainConfig) -> Iterable[Any]:
     from tqdm.auto import tqdm
 
-    return tqdm(
-        dataset, desc=f"epoch {epoch + 1}/{config.epochs}", unit="step", leave=False, disable=not config.progress
-    )
+    title = f"epoch {state.epoch + 1}/{config.epochs}"
+    return tqdm(dataset, desc=title, unit="batch", leave=False, disable=not config.progress)
 
 
 def _placed(device: str) -> AbstractContextManager[None]:
@@ -210,17 +239,17 @@ def _check_first_batch(model: Any, dataset: Any) -> None:
     """Raise unless the first batch fits the model, before anything is traced or moved."""
     tf = tensorflow()
     if not isinstance(dataset, tf.data.Dataset):
-        raise TrainError(
+        raise BatchError(
             f"the data is a {type(dataset).__name__}; expected a tf.data.Dataset of (images, labels). "
             "Make one with helpers.tf.data.batches(split, batch_size)."
         )
     batch = next(iter(dataset.take(1)), None)
     if batch is None:
-        raise TrainError("the dataset has no batches; expected at least one. With drop_last, is the batch too large?")
+        raise CourseError("the dataset yielded no batch; give it at least one sample, and check drop_last.")
     images, labels = batch
     wanted = tuple(model.input_shape)
     if tuple(images.shape[1:]) != wanted[1:]:
-        raise TrainError(
+        raise BatchError(
             f"the images have shape {tuple(images.shape)}; the model expects {wanted} (samples, height, width, "
             "channels). Build the model for these images, or move PyTorch's channels to the end."
         )
@@ -229,21 +258,38 @@ def _check_first_batch(model: Any, dataset: Any) -> None:
 
 def _check_labels(labels: NDArray[Any], samples: int, *, classes: int) -> None:
     if labels.shape != (samples,) or not np.issubdtype(labels.dtype, np.integer):
-        raise TrainError(
+        raise BatchError(
             f"the labels have shape {labels.shape} and type {labels.dtype}; expected one class number per image, "
             f"({samples},) of integers. One-hot labels need argmax(axis=1) first."
         )
-    if labels.min() < 0 or labels.max() >= classes:
-        raise TrainError(
-            f"labels run from {labels.min()} to {labels.max()}; a model with {classes} logits expects 0 to "
-            f"{classes - 1}. Give the model more classes, or let the labels start at 0."
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    if wrong.size:
+        raise BatchError(
+            f"label {wrong[0]} is out of range: the model has {classes} outputs, so labels run from 0 to "
+            f"{classes - 1}. Give the model more classes, or fix the labels."
         )
 
 
-def _check_finite(losses: NDArray[np.float64], first_step: int) -> None:
+def _check_finite(model: Any, losses: list[float]) -> None:
+    """Raise if a loss or a weight is NaN or infinite.
+
+    The weights must be looked at too: in a graph on a CPU, oneDNN's fused ReLU turns a NaN into 0, so that a NaN in
+    the inputs spoils the weights while the loss stays finite (seen with TensorFlow 2.21).
+    """
     wrong = np.flatnonzero(~np.isfinite(losses))
     if wrong.size:
-        raise TrainError(
-            f"the loss is {losses[wrong[0]]} at step {first_step + wrong[0]} (counted from 0); expected a finite "
-            "number. Lower lr or set clip_norm; tf.debugging.enable_check_numerics() names the operation."
+        step = int(wrong[0])
+        raise NonFiniteLoss(
+            f"the loss is {losses[step]} at step {step} of the epoch (counted from 0); expected a finite number. "
+            "Lower lr or set clip_norm; tf.debugging.enable_check_numerics() names the operation.",
+            step=step,
+            place=None,
         )
+    for weight in model.trainable_variables:
+        if not np.isfinite(weight.numpy()).all():
+            raise NonFiniteLoss(
+                f"the weights {weight.path} are not finite after this epoch, though every loss was: a graph's ReLU can "
+                "turn NaN into 0. Look for NaN in the inputs; with graph=False the loss shows the step.",
+                step=len(losses) - 1,
+                place="parameters",
+            )
