@@ -18,6 +18,9 @@ from torch._dynamo.utils import get_compilation_metrics
 from helpers.errors import CourseError
 from helpers.graph.tables import html_table
 
+_IN_WORDS = {"generic_jump": "a branch on the value of a tensor"}
+"""Plain words for reasons that are names of the compiler's own functions."""
+
 _NOISY = ("torch._dynamo", "torch.utils.cpp_extension", "torch.fx.experimental.symbolic_shapes")
 """Loggers that repeat, with times and process numbers, what the results here say."""
 
@@ -83,7 +86,9 @@ def _break(reason: Any) -> Break:
     frame = reason.user_stack[-1]
     source = linecache.getline(frame.filename, frame.lineno).strip() or (frame.line or "").strip()
     name = re.sub(r"^torch_dynamo_resume_in_(.+)_at_\d+$", r"\1", frame.name)
-    return Break(reason=reason.reason.strip().splitlines()[0], function=name, line=frame.lineno, source=source)
+    first = reason.reason.strip().splitlines()[0]
+    first = _IN_WORDS.get(first.split(" ")[0], first)
+    return Break(reason=first, function=name, line=frame.lineno, source=source)
 
 
 @dataclass(frozen=True, kw_only=True)
