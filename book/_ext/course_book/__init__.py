@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from course_book import api_pages, claims_page, notebook_source, offline, status_page
 from sphinx.application import Sphinx
+
+from course_book import api_pages, claims_page, notebook_source, offline, status_page
 
 GENERATED = "book/_generated"
 """Below the source folder; git ignores it."""

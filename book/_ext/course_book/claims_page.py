@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 
 from course_book.myst import claim_label, escape, table, title_of
-
 from helpers.claims import Claim, Verdict, collect
 
 MARKS = {Verdict.HOLDS: "✓", Verdict.DOES_NOT_HOLD: "✗", Verdict.DEPENDS: "≈"}
@@ -38,7 +37,9 @@ def render(root: Path) -> str:
         [[f"{MARKS[verdict]} {verdict}", str(counts[verdict])] for verdict in verdicts],
         right=frozenset({1}),
     )
-    sections = [_section(path, [each[1:] for each in group]) for path, group in groupby(found, key=lambda each: each[0])]
+    sections = [
+        _section(path, [each[1:] for each in group]) for path, group in groupby(found, key=lambda each: each[0])
+    ]
     return "\n".join([INTRODUCTION, summary, *sections])
 
 

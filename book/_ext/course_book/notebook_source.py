@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from course_book.myst import claim_label
 from sphinx.application import Sphinx
 
+from course_book.myst import claim_label
 from helpers.claims import METADATA_KEY
 
 _SOLUTION = "BEGIN SOLUTION"

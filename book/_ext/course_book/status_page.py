@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from course_book.myst import escape, table, title_of
-
 from helpers.notebooks.records import read_runs
 
 INTRODUCTION = """\

@@ -1,0 +1,72 @@
+"""The built book as its tests see it, and the probe chapter that is added to it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "book/_ext"))  # where Sphinx finds the book's extension
+
+HOSTILE = "<script>alert(1)</script> & *stars* {ref}`x` $y$ [a](b) | ::: always help"
+PROBE = {
+    "claim": f"""\
+from helpers.claims import claim
+_ = claim({HOSTILE!r}, holds=False, because="it was <b>not</b> so")""",
+    "figure": """\
+from helpers.plotting import figure, png, show
+drawn, axes = figure(4, 2)
+show(drawn, alt="An empty plot, <seen> by nobody.")""",
+    "widget": """\
+import ipywidgets as w
+pictures = []
+for height in (1, 2):
+    drawn, axes = figure(2, height)
+    pictures.append(w.Image(value=png(drawn)))
+slider, stack = w.IntSlider(max=1), w.Stack(pictures, selected_index=0)
+w.jslink((slider, "value"), (stack, "selected_index"))
+w.VBox([slider, stack])""",
+    "solution": "### BEGIN SOLUTION\nanswer = 42\n### END SOLUTION",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The built book."""
+
+    root: Path
+    """The copy of the checkout that it was built from."""
+    html: Path
+    status: int
+    log: str
+    seconds: float
+
+    def text(self, name: str) -> str:
+        return (self.html / name).read_text(encoding="utf-8")
+
+    def pages(self) -> list[Path]:
+        return sorted(path for path in self.html.rglob("*.html") if "_static" not in path.parts)
+
+
+@dataclass(frozen=True)
+class Element:
+    tag: str
+    attributes: dict[str, str]
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Element] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(Element(tag, {name: value or "" for name, value in attrs}))
+
+
+def elements(page: Path) -> list[Element]:
+    """Return a page's elements in order."""
+    parser = _Elements()
+    parser.feed(page.read_text(encoding="utf-8"))
+    return parser.found
