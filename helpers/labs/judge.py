@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from helpers.labs.tasks import Task, Verdict, incorrect, is_blank, not_attempted
+from helpers.labs.tasks import Task, Verdict, as_code, incorrect, is_blank, not_attempted
 from helpers.tf import quiet_stderr
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -51,7 +51,7 @@ def shown(value: Any) -> str:
     """Describe a value in one short line: tensors and arrays by type, shape and dtype, the rest by its repr."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
-        return "nothing (`None`)" if value is None else f"`{_SHORT.repr(value)}`"
+        return "nothing (`None`)" if value is None else as_code(_SHORT.repr(value))
     kind = type(value).__module__.partition(".")[0]
     dims = "×".join(str(size) for size in shape) or "one number"
     return f"a {kind} tensor of shape {dims}, {getattr(dtype, 'name', dtype)}"
@@ -81,7 +81,7 @@ def _raised(error: BaseException) -> Verdict:
         )
     number, line = place
     return incorrect(
-        f"Your code raised an error in line {number} of its cell: `{line}`",
+        f"Your code raised an error in line {number} of its cell: {as_code(line)}",
         saw=seen,
         expected="a run without an error",
     )

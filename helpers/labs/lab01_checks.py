@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from helpers import data, models, seeding
 from helpers.claims import measured
 from helpers.labs.judge import shown
-from helpers.labs.probes import diary
+from helpers.labs.probes import Diary, count_reads, diary
 from helpers.labs.tasks import Verdict, correct, incorrect
 from helpers.reads import count_reads
 
@@ -29,56 +29,53 @@ _RIGHT_ORDER = "`zero_grad` → `forward` → `loss` → `backward` → `step`"
 def train_step(answer: Callable[..., Any]) -> Verdict:
     """Check ``train_step(model, x, y, optimizer, loss_fn)`` against a reference over several steps."""
     batches = _batches(features=6, classes=3)
-    reference, losses = _reference_run(batches)
+    losses, positions = _reference_run(batches)
     model, optimizer = _model_and_optimizer()
-    start = _flat(model)
+    returned = []
     with diary(model, optimizer) as book:
 
         def loss_fn(prediction: Tensor, target: Tensor) -> Tensor:
             book.note("loss")
             return F.cross_entropy(prediction, target)
 
-        returned = [answer(model, *batches[0], optimizer, loss_fn)]
-        first, moved = book.order(), _flat(model) - start
-        order = book.text()
-        returned += [answer(model, x, y, optimizer, loss_fn) for x, y in batches[1:]]
-    if torch.allclose(_flat(model), _flat(reference), atol=1e-6):
-        return _step_result(returned, losses)
-    return _step_mistake(first, order, moved)
+        for (x, y), before, after in zip(batches, positions, positions[1:], strict=False):
+            book.events.clear()
+            returned.append(answer(model, x, y, optimizer, loss_fn))
+            if not torch.allclose(_flat(model), after, atol=1e-6):  # at the first wrong step: later ones may raise
+                factor = float((_flat(model) - before).norm() / (after - before).norm())
+                return _step_mistake(book, factor)
+    return _step_result(returned, losses)
 
 
-def _step_mistake(first: list[str], order: str, moved: Tensor) -> Verdict:
-    """Name the mistake of a step that moves the parameters wrongly, from the order of its calls."""
+def _step_mistake(book: Diary, factor: float) -> Verdict:
+    """Name the mistake of a step that moves the parameters wrongly.
+
+    Args:
+        book: The calls that it made, in order.
+        factor: How far it moved the parameters, as a multiple of the right distance.
+    """
+    order = book.order()
 
     def wrong(message: str) -> Verdict:
-        return incorrect(message, saw=order, expected=_RIGHT_ORDER)
+        return incorrect(message, saw=book.text(), expected=_RIGHT_ORDER)
 
-    if "backward" not in first:
+    if "backward" not in order:
         return wrong("No gradient reached the parameters: `loss.backward()` is missing.")
-    if "step" not in first:
+    if "step" not in order:
         return wrong("The gradients are computed but no parameter moves: `optimizer.step()` is missing.")
-    if first.index("step") < first.index("backward"):
+    if order.index("step") < order.index("backward"):
         return wrong("The optimizer steps before the gradients of this batch exist: it uses none, or the last batch's.")
-    between = first[first.index("backward") : first.index("step")]
+    between = order[order.index("backward") : order.index("step")]
     if "zero_grad" in between:
         return wrong("The gradients are cleared after `backward` and before `step`, so the optimizer finds nothing.")
-    if "zero_grad" not in first:
+    if "zero_grad" not in order:
         return wrong("Gradients of earlier batches are still there and add up: `optimizer.zero_grad()` is missing.")
-    if "loss" not in first:
+    if "loss" not in order:
         return wrong("The loss that is followed backwards does not come from `loss_fn`: call the one you are given.")
-    return _step_size(moved)
-
-
-def _step_size(moved: Tensor) -> Verdict:
-    """Return the verdict on a step with the right calls whose size is wrong, such as a summed loss."""
-    batches = _batches(features=6, classes=3)
-    right, _ = _reference_run(batches[:1])
-    start, _ = _model_and_optimizer()
-    factor = float(moved.norm() / (_flat(right) - _flat(start)).norm())
     return incorrect(
         "The calls are in order, but the parameters move by the wrong amount: is the loss scaled, or `backward` or "
         "`step` called twice?",
-        saw=f"a first step {factor:.3g} times as long as it should be",
+        saw=f"a step {factor:.3g} times as long as it should be",
         expected="1 time: the step along the gradient of `loss_fn(model(x), y)` as it is",
     )
 
@@ -91,7 +88,7 @@ def _step_result(returned: Sequence[Any], losses: Sequence[float]) -> Verdict:
         return incorrect("The parameters move rightly, but the loss is not returned.", saw=shown(None), expected=wanted)
     if not isinstance(value, Tensor):
         return incorrect(
-            "The parameters move rightly, but the loss comes back as a Python value: reading it out at every step "
+            "The parameters move rightly, but the loss comes back as a Python value: reading it at every step "
             "makes the host wait for the device.",
             saw=shown(value),
             expected=wanted,
@@ -140,7 +137,7 @@ def train_epoch(answer: Callable[..., Any]) -> Verdict:
         return _epoch_mistake(value, right, losses)
     if reads_of_twice > reads:
         return incorrect(
-            "The loss is right, but it is read out at every step: on a GPU each read stops the host until the device "
+            "The loss is right, but it is read at every step: on a GPU each read stops the host until the device "
             "has caught up. Add tensors up and read once, after the loop.",
             saw=f"{reads} reads for {len(batches)} batches, {reads_of_twice} for {2 * len(batches)}",
             expected="the same number for both, such as 1",
@@ -256,8 +253,7 @@ def _accuracy_verdict(value: Any) -> Verdict:
         return correct("Evaluation mode, no gradients, the mode given back, and the accuracy is over samples.")
     shares = [hits / size for hits, size in zip(_HITS, _SIZES, strict=True)]
     mistakes = {
-        sum(shares)
-        / len(shares): "This is the average of the batches' accuracies; the short last batch counts too much.",
+        sum(shares) / len(shares): "This is the average over batches, in which the short last batch counts too much.",
         float(sum(_HITS)): "This is the number of hits. Divide it by the number of samples.",
         100 * right: "This is a percentage. Return a fraction from 0 to 1.",
         sum(_HITS)
@@ -367,17 +363,18 @@ def _model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
-def _reference_run(batches: Iterable[Batch]) -> tuple[nn.Module, list[float]]:
-    """Train the small network over the batches; return it and the losses."""
+def _reference_run(batches: Iterable[Batch]) -> tuple[list[float], list[Tensor]]:
+    """Train the small network over the batches; return the losses, and its parameters before and after each step."""
     model, optimizer = _model_and_optimizer()
-    losses = []
+    losses, positions = [], [_flat(model)]
     for x, y in batches:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         torch.autograd.backward(loss)
         optimizer.step()
         losses.append(loss.item())
-    return model, losses
+        positions.append(_flat(model))
+    return losses, positions
 
 
 def _flat(model: nn.Module) -> Tensor:

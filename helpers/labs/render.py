@@ -59,12 +59,15 @@ class Listing:
 def verdict_box(task: Task, verdict: Verdict) -> Box:
     """Return the box of a check's verdict."""
     head = f"{_MARKS[verdict.outcome]} {_WORDS[verdict.outcome]}: {task.title}"
-    rows = [("saw", verdict.saw), ("expected", verdict.expected)]
-    lines = [head, f"  {verdict.message}", *(f"  {name + ':':<9} {value}" for name, value in rows if value)]
-    body = f"<div>{_prose(verdict.message)}</div>" + _table(rows)
+    rows = [(name, text) for name, text in (("saw", verdict.saw), ("expected", verdict.expected)) if text]
+    lines = [head, f"  {verdict.message}", *(f"  {name + ':':<9} {text}" for name, text in rows)]
+    body = f"<div>{_prose(verdict.message)}</div>"
+    if rows:
+        body += _grid("max-content 1fr", [cell for name, text in rows for cell in (_faint(name), _prose(text))])
     if verdict.outcome is Outcome.INCORRECT:
-        body += f'<div style="opacity:0.75">Stuck? {_prose(f"`lab.hint({_quoted(task.name)})`")}</div>'
-    return Box(text="\n".join(lines), page=_frame(_COLOURS[verdict.outcome], head, body))
+        body += f"<div>{_faint('Stuck? ' + _prose(f'`lab.hint({_quoted(task.name)})`'))}</div>"
+    coloured = f"{_mark(verdict.outcome)} {_prose(f'{_WORDS[verdict.outcome]}: {task.title}')}"
+    return Box(text="\n".join(lines), page=_frame(_COLOURS[verdict.outcome], coloured, body))
 
 
 def hint_box(task: Task, rung: int) -> Box:
@@ -74,13 +77,13 @@ def hint_box(task: Task, rung: int) -> Box:
     after = f"That was the last hint. `lab.solution({_quoted(task.name)})` shows one way to do it." if last else ""
     text = "\n".join(filter(None, [head, f"  {task.hints[rung - 1]}", after and f"  {after}"]))
     page = f"<div>{_prose(task.hints[rung - 1])}</div>"
-    page += f'<div style="opacity:0.75">{_prose(after)}</div>' if after else ""
-    return Box(text=text, page=_frame(PALETTE["blue"], head, page))
+    page += f"<div>{_faint(_prose(after))}</div>" if after else ""
+    return Box(text=text, page=_frame(PALETTE["blue"], _prose(head), page))
 
 
 def notice_box(head: str, message: str) -> Box:
     """Return a box that says something about the lab itself."""
-    return Box(text=f"{head}\n  {message}", page=_frame(PALETTE["blue"], head, f"<div>{_prose(message)}</div>"))
+    return Box(text=f"{head}\n  {message}", page=_frame(PALETTE["blue"], _prose(head), f"<div>{_prose(message)}</div>"))
 
 
 def solution_text(task: Task, code: str) -> Listing:
@@ -100,35 +103,41 @@ def progress_box(lab: Plan, outcomes: Mapping[str, Outcome]) -> Box:
     left = sum(task.minutes for task, outcome in rows if outcome is not Outcome.CORRECT)
     head = f"Lab {lab.number}, {lab.title}: {solved} of {len(rows)} tasks solved"
     foot = f"About {left} minutes of work are left." if left else "All done."
-    lines = [f"  {_MARKS[o]} {task.title} ({task.minutes} min): {o}" for task, o in rows]
-    page = "".join(
-        f'<tr><td style="color:{_COLOURS[o]};font-weight:bold">{_MARKS[o]}</td>'
-        f'<td style="text-align:left">{_prose(task.title)}</td>'
-        f'<td style="text-align:right">{task.minutes} min</td><td style="text-align:left">{o}</td></tr>'
-        for task, o in rows
+    lines = [f"  {_MARKS[o]} {task.title} ({task.minutes} min): {_WORDS[o].lower()}" for task, o in rows]
+    page = _grid(
+        "1.2em max-content max-content 1fr",
+        [
+            cell
+            for task, o in rows
+            for cell in (_mark(o), _prose(task.title), f"{task.minutes} min", _faint(_WORDS[o].lower()))
+        ],
     )
     colour = _COLOURS[Outcome.CORRECT if solved == len(rows) else Outcome.NOT_ATTEMPTED]
-    table = f'<table style="margin:0.4em 0"><tbody>{page}</tbody></table><div>{foot}</div>'
-    return Box(text="\n".join([head, *lines, f"  {foot}"]), page=_frame(colour, head, table))
+    return Box(
+        text="\n".join([head, *lines, f"  {foot}"]), page=_frame(colour, _prose(head), f"{page}<div>{foot}</div>")
+    )
 
 
 def _frame(colour: str, head: str, body: str) -> str:
-    """Return a box with a coloured edge, a heading and a body of finished HTML."""
+    """Return a box with a coloured edge; heading and body are finished HTML."""
     return (
         f'<div class="loop-lab" style="border-left:0.4em solid {colour};padding:0.5em 1em;margin:0.5em 0">'
-        f'<div style="font-weight:bold;margin-bottom:0.3em">{_prose(head)}</div>{body}</div>'
+        f'<div style="font-weight:bold;margin-bottom:0.3em">{head}</div>{body}</div>'
     )
 
 
-def _table(rows: list[tuple[str, str | None]]) -> str:
-    """Return what was seen and what was expected, one under the other."""
-    cells = "".join(
-        f'<tr><td style="text-align:left;vertical-align:top;opacity:0.75">{name}</td>'
-        f'<td style="text-align:left;white-space:normal">{_prose(value)}</td></tr>'
-        for name, value in rows
-        if value
-    )
-    return f'<table style="margin:0.4em 0"><tbody>{cells}</tbody></table>' if cells else ""
+def _grid(columns: str, cells: list[str]) -> str:
+    """Lay finished HTML out in columns. Themes put stripes and their own alignment on a table, so it is none."""
+    style = f"display:grid;grid-template-columns:{columns};gap:0.15em 1em;margin:0.4em 0"
+    return f'<div style="{style}">' + "".join(f"<div>{cell}</div>" for cell in cells) + "</div>"
+
+
+def _mark(outcome: Outcome) -> str:
+    return f'<span style="color:{_COLOURS[outcome]};font-weight:bold">{_MARKS[outcome]}</span>'
+
+
+def _faint(page: str) -> str:
+    return f'<span style="opacity:0.75">{page}</span>'
 
 
 def _prose(text: str) -> str:

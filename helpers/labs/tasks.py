@@ -49,6 +49,11 @@ def incorrect(message: str, *, saw: str, expected: str) -> Verdict:
     return Verdict(outcome=Outcome.INCORRECT, message=message, saw=saw, expected=expected)
 
 
+def as_code(text: str) -> str:
+    """Set a text as code in a verdict's message."""
+    return "`" + text.replace("`", "'") + "`"
+
+
 def not_attempted(message: str) -> Verdict:
     """Return the verdict on an answer that has not been written yet."""
     return Verdict(outcome=Outcome.NOT_ATTEMPTED, message=message)
