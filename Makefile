@@ -14,8 +14,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-environment := $(abspath $(patsubst ~/%,$(HOME)/%,$(VENV)))
-python := $(environment)/bin/python
+home_expanded := $(patsubst ~/%,$(HOME)/%,$(VENV))
+environment := $(if $(filter /%,$(home_expanded)),,$(CURDIR)/)$(home_expanded)
+python = '$(environment)/bin/python'
 extras := test,book,browser,dev
 
 # Several clones can share an environment, and its `helpers` can only belong to one of them. With this

@@ -30,7 +30,7 @@ ADVICE = (
         "then run the same command again: what is already downloaded is kept.",
     ),
     (
-        re.compile("No matching distribution found|Could not find a version"),
+        re.compile("No matching distribution found|Could not find a version|ResolutionImpossible"),
         "The index has no package that fits this Python and this processor. The course is tested on Linux with "
         "Python 3.11; `pip download` of the package named above shows what is offered.",
     ),
