@@ -1,0 +1,46 @@
+"""The clock in the data."""
+
+import pytest
+
+from helpers.data import load
+from helpers.errors import CourseError
+from helpers.stepclock import StepClock, compare_steps
+
+
+def test_it_ticks_once_for_every_batch():
+    clock = StepClock()
+    assert list(clock.over([1, 2, 3, 4])) == [1, 2, 3, 4]
+    assert len(clock.moments) == 4
+
+
+def test_what_the_batches_offer_stays_reachable():
+    batches = load("digits").train.batches(100, shuffle=True)
+    clocked = StepClock().over(batches)
+    clocked.set_epoch(7)
+    assert (batches.epoch, len(clocked), clocked.batch_size) == (7, 15, 100)
+
+
+def test_the_median_ignores_one_slow_step():
+    clock = StepClock()
+    clock.moments = [0.0, 1.0, 2.0, 12.0, 13.0]
+    assert clock.median_s() == 1.0
+
+
+def test_too_few_ticks_are_named():
+    with pytest.raises(CourseError, match=r"ticked 2 times; expected at least 3.*clock\.over"):
+        compare_steps({"short": lambda clock: list(clock.over("ab"))})
+
+
+def test_candidates_take_turns_and_warmup_is_not_counted():
+    order = []
+
+    def run(name):
+        def inner(clock):
+            order.append(name)
+            list(clock.over("abc"))
+
+        return inner
+
+    timings = compare_steps({"a": run("a"), "b": run("b")}, rounds=2, warmup=1)
+    assert order == ["a", "b"] * 3
+    assert [len(seconds) for seconds in timings.seconds.values()] == [2, 2]
