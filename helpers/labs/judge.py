@@ -44,7 +44,7 @@ def judge(task: Task, *answers: Any) -> Verdict:
         with _quiet():
             return check(*answers)
     except (Exception, SystemExit) as error:
-        return _raised(error)
+        return _raised(error, check.__code__.co_filename)
 
 
 def shown(value: Any) -> str:
@@ -69,10 +69,15 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _raised(error: BaseException) -> Verdict:
-    """Return the verdict on an answer that raised: the error's type, its message and the learner's own line."""
+def _raised(error: BaseException, ours: str) -> Verdict:
+    """Return the verdict on an answer that raised: the error's type, its message and the learner's own line.
+
+    Args:
+        error: What was raised.
+        ours: The file of the check, whose lines are not the learner's.
+    """
     seen = f"`{type(error).__name__}`: {_message(error)}"
-    place = _learners_line(error.__traceback__)
+    place = _learners_line(error.__traceback__, ours)
     if place is None:
         return incorrect(
             "Your code ran, but the check could not use what it gave back.",
@@ -96,11 +101,11 @@ def _message(error: BaseException) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 
-def _learners_line(trace: TracebackType | None) -> tuple[int, str] | None:
+def _learners_line(trace: TracebackType | None, ours: str) -> tuple[int, str] | None:
     """Return number and text of the deepest line of the learner's in a traceback, None where there is none."""
     found = None
     for frame, number in traceback.walk_tb(trace):
         name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, *_LIBRARIES)) and (line := linecache.getline(name, number).strip()):
+        if not name.startswith((ours, _PACKAGE, *_LIBRARIES)) and (line := linecache.getline(name, number).strip()):
             found = (number, line)
     return found

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from helpers import data, models, seeding
 from helpers.claims import measured
 from helpers.labs.judge import shown
-from helpers.labs.probes import Diary, count_reads, diary
+from helpers.labs.probes import Diary, diary
 from helpers.labs.tasks import Verdict, correct, incorrect
 from helpers.reads import count_reads
 

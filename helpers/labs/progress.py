@@ -69,7 +69,7 @@ def stored(number: str) -> Record:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         tasks = {str(name): _restore(value) for name, value in raw.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         tasks = {}
     return Record(path=path, tasks=tasks)
 

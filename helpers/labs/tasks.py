@@ -141,10 +141,13 @@ def is_blank(answer: Any) -> bool:
     if answer is None or isinstance(answer, EllipsisType):
         return True
     code = getattr(answer, "__code__", None)
-    return code is not None and (code.co_code, code.co_names) in _blank_bodies()
+    if code is None:
+        return False
+    idle = set(code.co_consts) <= {answer.__doc__, None, ...}
+    return idle and not code.co_names and code.co_code in _blank_bodies()
 
 
-def _blank_bodies() -> list[tuple[bytes, tuple[str, ...]]]:
+def _blank_bodies() -> list[bytes]:
     """Return the bytecode of functions that do nothing, as this interpreter compiles them."""
 
     def dots() -> None: ...
@@ -155,4 +158,4 @@ def _blank_bodies() -> list[tuple[bytes, tuple[str, ...]]]:
     def returned() -> Any:
         return ...
 
-    return [(f.__code__.co_code, f.__code__.co_names) for f in (dots, documented, returned)]
+    return [function.__code__.co_code for function in (dots, documented, returned)]
