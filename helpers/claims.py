@@ -12,11 +12,14 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import numbers
+import re
+import reprlib
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from helpers.errors import CourseError
 
@@ -25,6 +28,8 @@ METADATA_KEY = "loop_claim"
 
 _OPEN, _CLOSE = "⟨", "⟩"
 """Brackets around measured numbers; ``tests/nbval_sanitize.cfg`` looks for them."""
+
+_MEASURED = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
 class Verdict(StrEnum):
@@ -62,6 +67,15 @@ class Claim:
             f"<div>{to_html(self.because)}</div></div>"
         )
 
+    def _ipython_display_(self) -> None:
+        """Show the box, unless :func:`claim` has just shown it in the cell whose value this is."""
+        if _shown_in_cell.get(self) != _cell_number():
+            _display(self)
+
+
+_shown_in_cell: weakref.WeakKeyDictionary[Claim, int | None] = weakref.WeakKeyDictionary()
+"""The number of the execution in which a claim was shown last."""
+
 
 def claim(statement: str, *, holds: bool, because: str, depends_on: str | None = None) -> Claim:
     """Show a measured verdict on a statement and keep it with the notebook.
@@ -91,13 +105,22 @@ def claim(statement: str, *, holds: bool, because: str, depends_on: str | None =
 
 def _display(made: Claim) -> None:
     """Show the box and keep the claim in the output's metadata, where a notebook is running."""
-    from IPython import get_ipython
     from IPython.display import display
 
-    if get_ipython() is None:
+    number = _cell_number()
+    if number is None:
         return
+    _shown_in_cell[made] = number
     data = {"text/plain": repr(made), "text/html": made._repr_html_()}
     display(data, raw=True, metadata={METADATA_KEY: dataclasses.asdict(made)})
+
+
+def _cell_number() -> int | None:
+    """Return how many cells have run, or None where no notebook is running."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return None if shell is None else int(shell.execution_count)
 
 
 def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
@@ -106,23 +129,22 @@ def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
     Args:
         value: A number, or ready-made text.
         unit: What it counts, for example ``"ms"`` or ``"×"``.
-        digits: Significant digits shown of a float.
+        digits: Significant digits shown of a fraction; a whole number is shown as it is.
     """
-    text = _significant(value, digits) if isinstance(value, float) else str(value)
+    fraction = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    text = _significant(float(value), digits) if fraction else str(value)  # type: ignore[arg-type]
     return f"{_OPEN}{text}{' ' + unit if unit else ''}{_CLOSE}"
 
 
 def to_html(text: str) -> str:
     """Return text for a page: escaped, each measured number in an element of class ``measured``."""
-    opened = html.escape(text).replace(_OPEN, '<span class="measured" title="measured on this machine">')
-    return opened.replace(_CLOSE, "</span>")
+    return _MEASURED.sub(r'<span class="measured" title="measured on this machine">\1</span>', html.escape(text))
 
 
 def _significant(value: float, digits: int) -> str:
     """Return the value with so many significant digits, without an exponent where it stays readable."""
-    if value != 0 and 1e-4 <= abs(value) < 10**digits:
-        return f"{value:.{digits}g}"
-    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:.{digits}g}"
+    shown = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e+" in shown and abs(value) < 1e9 else shown
 
 
 def collect(paths: Iterable[Path]) -> Iterator[tuple[Path, str, Claim]]:
@@ -138,27 +160,30 @@ def collect(paths: Iterable[Path]) -> Iterator[tuple[Path, str, Claim]]:
         CourseError: If a file is not a notebook, or a stored claim lacks a field or has an unknown verdict.
     """
     for path in paths:
-        for cell in _cells(path):
-            for output in cell.get("outputs", []):
-                stored = output.get("metadata", {}).get(METADATA_KEY)
-                if stored is not None:
-                    yield path, str(cell.get("id", "")), _restore(path, stored)
+        for cell_id, stored in _stored(path):
+            yield path, cell_id, _restore(path, stored)
 
 
-def _cells(path: Path) -> list[dict[str, Any]]:
+def _stored(path: Path) -> list[tuple[str, object]]:
+    """Return the id of the cell and the stored form of each claim in a notebook."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        outputs = [(str(cell.get("id", "")), output) for cell in cells for output in cell.get("outputs", [])]
+        found = [(cell_id, output.get("metadata", {}).get(METADATA_KEY)) for cell_id, output in outputs]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CourseError(f"{path} is not a notebook ({error!r}). Give the path of an executed .ipynb file.") from error
-    return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
+    return [(cell_id, stored) for cell_id, stored in found if stored is not None]
 
 
 def _restore(path: Path, stored: object) -> Claim:
     try:
         fields = dict(stored)  # type: ignore[call-overload]
-        return Claim(**{**fields, "verdict": Verdict(fields["verdict"])})
+        made = Claim(**{**fields, "verdict": Verdict(fields["verdict"])})
+        if not all(isinstance(text, str) for text in (made.statement, made.because, made.depends_on or "")):
+            raise TypeError("statement, because and depends_on are texts")
     except (TypeError, ValueError, KeyError) as error:
         raise CourseError(
-            f"{path} holds a claim that cannot be read: {stored!r} ({error!r}). "
+            f"{path} holds a claim that cannot be read: {reprlib.repr(stored)} ({error!r}). "
             "Run the notebook again to store it anew."
         ) from error
+    return made

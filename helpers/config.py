@@ -77,6 +77,9 @@ class TrainConfig:
         _require(
             "clip_norm", self.clip_norm, self.clip_norm is None or _is_positive(self.clip_norm), "above 0, or None"
         )
+        for name in ("compile", "progress"):
+            value = getattr(self, name)
+            _require(name, value, isinstance(value, bool), "True or False")
         every = self.log_every
         _require("log_every", every, every is None or (_is_count(every) and every >= 1), "a count of steps, or None")
         _require("device", self.device, isinstance(self.device, str), "a device's name such as 'cpu', or 'auto'")

@@ -36,6 +36,10 @@ SHAPES = ("disc", "square", "triangle", "plus", "ring", "diamond")
 """The classes of ``shapes``."""
 
 
+_PORTION = 500
+"""Images that are worked on at once where a result of floats would be larger than the data set."""
+
+
 class DataError(CourseError):
     """Data is missing, broken, or was asked for in a way that cannot work."""
 
@@ -117,15 +121,16 @@ class Batches:
     def __init__(
         self, split: Split, batch_size: int, *, shuffle: bool = False, seed: int = 0, drop_last: bool = False
     ) -> None:
-        if batch_size < 1:
-            raise DataError(f"batch_size is {batch_size}; expected at least 1.")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise DataError(f"batch_size is {batch_size!r}; expected a whole number from 1, such as 64.")
         self.split = split
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = drop_last
         self.epoch = 0
-        self._start = 0
+        self.offset = 0
+        """Samples of the epoch that the next pass leaves out (:meth:`start_at`)."""
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, which with the seed decides the order."""
@@ -137,12 +142,13 @@ class Batches:
         Raises:
             DataError: If the offset lies outside the data, or inside a batch.
         """
-        if not 0 <= samples <= len(self.split) or samples % self.batch_size:
+        total = len(self.split)
+        if samples != total and (not 0 <= samples < total or samples % self.batch_size):
             raise DataError(
-                f"start_at({samples}): expected a multiple of the batch size {self.batch_size} "
-                f"from 0 to {len(self.split)}."
+                f"start_at({samples}): expected a multiple of the batch size {self.batch_size} below {total}, "
+                f"or {total} for the epoch's end."
             )
-        self._start = samples
+        self.offset = samples
 
     def order(self) -> torch.Tensor:
         """Return the epoch's order as indices, int64 ``[N]``."""
@@ -155,20 +161,21 @@ class Batches:
         return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        start, self._start = self._start, 0
+        start, self.offset = self.offset, 0
+        end = min(len(self) * self.batch_size, len(self.split))
+        return self._shuffled(start, end, self.order()) if self.shuffle else self._in_order(start, end)
+
+    def _in_order(self, start: int, end: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         images, labels = self.split.images, self.split.labels
-        end = len(self) * self.batch_size  # the last slice may reach past the data; slicing forgives that
-        if not self.shuffle:
-            for at in range(start, end, self.batch_size):
-                yield images[at : at + self.batch_size], labels[at : at + self.batch_size]
-            return
-        order = self.order().to(images.device)
         for at in range(start, end, self.batch_size):
-            chosen = order[at : at + self.batch_size]
-            yield (
-                images.index_select(0, chosen),
-                labels.index_select(0, chosen),
-            )  # a third of the time of images[chosen]
+            yield images[at : at + self.batch_size], labels[at : at + self.batch_size]
+
+    def _shuffled(self, start: int, end: int, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        images, labels = self.split.images, self.split.labels
+        order = order.to(images.device)
+        for at in range(start, end, self.batch_size):
+            chosen = order[at : at + self.batch_size]  # index_select takes a third of the time of images[chosen]
+            yield images.index_select(0, chosen), labels.index_select(0, chosen)
 
 
 def load(
@@ -187,7 +194,8 @@ def load(
         root: Folder for downloads; the course's scratch folder by default.
         download: Whether to download what is missing.
         seed: Chooses the images of ``shapes`` and how ``digits`` is split.
-        samples: Keep (for ``shapes``: make) so many training samples, and a quarter as many test samples.
+        samples: Keep (for ``shapes``: make) so many training samples, and a quarter as many test samples where
+            there are as many.
 
     Raises:
         DataError: If the name is unknown, or files are missing and cannot be downloaded, or are broken. The
@@ -195,8 +203,10 @@ def load(
     """
     if name not in get_args(Name):
         raise DataError(f"there is no data set {name!r}; expected one of {', '.join(get_args(Name))}.")
-    if samples is not None and samples < 4:
-        raise DataError(f"samples={samples}: expected at least 4, since the test split gets a quarter of them.")
+    if samples is not None and (not isinstance(samples, int) or samples < 4):
+        raise DataError(
+            f"samples={samples!r}: expected a whole number from 4, since the test split gets a quarter of them."
+        )
     if name == "digits":
         made = _digits(seed)
     elif name == "shapes":
@@ -206,9 +216,16 @@ def load(
 
         folder = Path(root) if root is not None else scratch("data")
         made = _from_pixels(name, *downloads.read(name, folder, download=download))
-    if samples is None:
-        return made
-    return dataclasses.replace(made, train=made.train.first(samples), test=made.test.first(samples // 4))
+    return made if samples is None else _cut(made, samples)
+
+
+def _cut(made: Dataset, samples: int) -> Dataset:
+    """Keep copies of the first samples, so that the memory of the others can be freed."""
+    if samples > len(made.train):
+        raise DataError(f"samples={samples}: {made.name} has {len(made.train)} training samples; ask for fewer.")
+    train, test = made.train.first(samples), made.test.first(samples // 4)
+    copies = (Split(split.images.clone(), split.labels.clone()) for split in (train, test))
+    return dataclasses.replace(made, train=next(copies), test=next(copies))
 
 
 def _digits(seed: int) -> Dataset:
@@ -239,8 +256,14 @@ def _digits(seed: int) -> Dataset:
 def _shapes(seed: int, samples: int) -> Dataset:
     """Return coloured outlines on noise, made from the seed."""
     rng = np.random.default_rng(seeding.derive(seed))
-    train, test = _draw_shapes(rng, samples), _draw_shapes(rng, max(samples // 4, 1))
+    train, test = _draw_many_shapes(rng, samples), _draw_many_shapes(rng, max(samples // 4, 1))
     return _from_pixels("shapes", train, test, SHAPES)
+
+
+def _draw_many_shapes(rng: np.random.Generator, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Draw in portions: while an image is made it takes forty times the memory of its pixels."""
+    portions = [_draw_shapes(rng, min(_PORTION, samples - at)) for at in range(0, samples, _PORTION)]
+    return np.concatenate([pixels for pixels, _ in portions]), np.concatenate([labels for _, labels in portions])
 
 
 def _draw_shapes(rng: np.random.Generator, samples: int, size: int = 32) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -283,8 +306,16 @@ def _from_pixels(
 
 
 def _channel_statistics(pixels: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    means, deviations = pixels.mean((0, 2, 3)) / 255, pixels.std((0, 2, 3)) / 255
-    return tuple(means.tolist()), tuple(max(value, 1e-6) for value in deviations.tolist())
+    """Return mean and deviation per channel in 0..1, from whole numbers summed in portions."""
+    total, squares = np.zeros(pixels.shape[1], np.int64), np.zeros(pixels.shape[1], np.int64)
+    for at in range(0, len(pixels), _PORTION):
+        portion = pixels[at : at + _PORTION].astype(np.int64)
+        total += portion.sum((0, 2, 3))
+        squares += (portion**2).sum((0, 2, 3))
+    count = pixels[:, 0].size
+    means = total / count
+    deviations = np.sqrt(np.maximum(squares / count - means**2, 0))
+    return tuple((means / 255).tolist()), tuple(max(value, 1e-6) for value in (deviations / 255).tolist())
 
 
 def _normalised(

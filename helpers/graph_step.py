@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from helpers import explain
+from helpers.config import ConfigError
+
 if TYPE_CHECKING:
     from helpers.optim import TrainState
 
@@ -43,6 +46,8 @@ def compiled(eager: ForwardBackward) -> ForwardBackward:
     A batch of another size than the first, usually the short last one, takes the eager way: a second
     graph, and the dynamic shapes that PyTorch would switch to, cost more than they bring.
     """
+    from torch._dynamo.exc import TorchDynamoException
+
     full: list[torch.Size] = []
 
     def forward_backward(
@@ -53,11 +58,22 @@ def compiled(eager: ForwardBackward) -> ForwardBackward:
         if images.shape != full[0]:
             return eager(model, images, labels, loss_fn, state, weight)
         scale = state.scaler.scale(torch.ones((), device=images.device)) if state.scaler.is_enabled() else None
-        loss, logits, gradients = _graph()(model, images, labels, loss_fn, state, scale)
+        try:
+            loss, logits, gradients = _graph()(model, images, labels, loss_fn, state, scale)
+        except TorchDynamoException as error:
+            raise _explained(error, model, images, labels, loss_fn) from error
         _add_gradients(state.parameters, gradients, weight)
         return loss, logits
 
     return forward_backward
+
+
+def _explained(error: Exception, model: nn.Module, images: Tensor, labels: Tensor, loss_fn: Any) -> Exception:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return explain.batch_error(error, model, images, labels, loss_fn) or ConfigError(
+        f"compile=True: this model and loss do not become one graph ({reason}). Set compile=False, or find the "
+        "place with helpers.graph.count_graph_breaks; `course check` says whether there is a C++ compiler."
+    )
 
 
 @cache

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import copy
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from helpers import explain
 from helpers.config import TrainConfig
+from helpers.data import Batches
 from helpers.errors import CourseError
 from helpers.optim import TrainState
 
 
 class NonFiniteLoss(CourseError):  # noqa: N818 - named for what was seen
-    """The loss became NaN or infinite.
+    """The loss became NaN or infinite, or would have with the next step.
 
     Attributes:
         step: The first such step of the epoch, from 0.
-        place: ``parameters``, ``inputs``, ``activations``, ``loss`` or ``gradients``; None where it is unknown.
+        place: ``parameters``, ``inputs``, ``activations``, ``loss``, ``gradients`` or ``update``; None where it is
+            unknown.
     """
 
     def __init__(self, message: str, *, step: int, place: str | None) -> None:
@@ -60,6 +66,7 @@ _ADVICE = {
     "activations": "Lower the learning rate, normalise the activations, or use precision='bf16' instead of 'fp16'.",
     "loss": "The logits were finite: look at the loss function (a log of zero, a division by zero).",
     "gradients": "Lower the learning rate, or set clip_norm=1.0.",
+    "update": "The gradients were finite and the optimizer's step was too large: lower the learning rate.",
 }
 
 
@@ -69,10 +76,12 @@ class ReplayPoint:
 
     model: dict[str, Tensor]
     state: dict[str, Any]
-    rng: Tensor
+    rewind: Callable[[], None]
 
     @classmethod
-    def take(cls, model: nn.Module, state: TrainState, limits: Limits | None = None) -> ReplayPoint | None:
+    def take(
+        cls, model: nn.Module, state: TrainState, batches: Iterable[Any], limits: Limits | None = None
+    ) -> ReplayPoint | None:
         """Copy the run, or return None where the copy would be too large."""
         limits = limits or Limits()
         slots = [value for row in state.optimizer.state.values() for value in row.values()]
@@ -80,14 +89,38 @@ class ReplayPoint:
         if sum(tensor.nbytes for tensor in tensors) > limits.snapshot_bytes:
             return None
         weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        return cls(model=weights, state=copy.deepcopy(state.state_dict()), rng=torch.get_rng_state())
+        rewind = _remember_chance(batches, state.device_type)
+        return cls(model=weights, state=copy.deepcopy(state.state_dict()), rewind=rewind)
 
     def restore(self, model: nn.Module, state: TrainState) -> None:
-        """Put model, optimizer and random numbers back."""
+        """Put model, optimizer, random numbers and the loader's place back."""
         model.load_state_dict(self.model)
         state.load_state_dict(copy.deepcopy(self.state))
-        state.optimizer.zero_grad()
-        torch.set_rng_state(self.rng)
+        state.drop_gradients()
+        self.rewind()
+
+
+def _remember_chance(batches: Iterable[Any], device_type: str) -> Callable[[], None]:
+    """Return a function that puts back what decides the epoch's order and its random numbers."""
+    undo: list[Callable[[], object]] = []
+    parts = (batches, getattr(batches, "sampler", None))
+    for generator in {id(part): getattr(part, "generator", None) for part in parts}.values():
+        if isinstance(generator, torch.Generator):
+            undo.append(partial(generator.set_state, generator.get_state()))
+    if isinstance(batches, Batches):
+        undo.append(partial(batches.start_at, batches.offset))
+    if device_type != "cpu":
+        module = torch.get_device_module(device_type)
+        undo.append(partial(module.set_rng_state, module.get_rng_state()))
+    undo.append(partial(torch.set_rng_state, torch.get_rng_state()))
+    undo.append(partial(random.setstate, random.getstate()))
+    undo.append(partial(np.random.set_state, np.random.get_state()))
+
+    def rewind() -> None:
+        for step in undo:
+            step()
+
+    return rewind
 
 
 def check(
@@ -100,17 +133,23 @@ def check(
     loss_fn: Callable[[Tensor, Tensor], Tensor],
     state: TrainState,
 ) -> None:
-    """Raise if an epoch's loss is not finite, after looking for the place where that began.
+    """Raise if an epoch's loss or its outcome is not finite, after looking for the place where that began.
 
     The model is left as it was just before that place.
 
     Raises:
-        NonFiniteLoss: If a loss is NaN or infinite.
+        NonFiniteLoss: If a loss is NaN or infinite, or the last step has left parameters that are.
     """
     step = next((index for index, loss in enumerate(step_losses) if not math.isfinite(loss)), None)
-    if step is None:
+    if step is not None:
+        seen = f"the loss is {step_losses[step]} at step {step + 1} of epoch {state.epoch + 1}"
+    elif not _all_finite(state.parameters):
+        step = len(step_losses) - 1
+        seen = (
+            f"the loss is finite, but the parameters are not after step {step + 1}, the last of epoch {state.epoch + 1}"
+        )
+    else:
         return
-    seen = f"the loss is {step_losses[step]} at step {step + 1} of epoch {state.epoch + 1}"
     if replay is None:
         raise NonFiniteLoss(f"{seen}. The model is too large to look for the place.", step=step, place=None)
     replay.restore(model, state)
@@ -153,7 +192,7 @@ class _Search:
                 found = self._step(images, labels, step)
                 if found:
                     return found
-        return None
+        return None if self.state.window.empty else self._update(until)
 
     def _step(self, images: Tensor, labels: Tensor, step: int) -> Finding | None:
         spoilt = _first_bad([("images", images)])
@@ -172,13 +211,22 @@ class _Search:
             spoilt = _first_bad(named)
             if spoilt:
                 return self._finding("gradients", spoilt, step)
-        if self.state.window.full:
-            self.state.update(self.model, self.config)
-        return None
+        return self._update(step) if self.state.window.full else None
+
+    def _update(self, step: int) -> Finding | None:
+        self.state.update(self.config)
+        spoilt = _first_bad(self.model.named_parameters())
+        return self._finding("update", spoilt, step) if spoilt else None
 
     @staticmethod
     def _finding(place: str, what: str, step: int) -> Finding:
         return Finding(place=place, what=what, step=step, advice=_ADVICE[place])
+
+
+def _all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Return whether no tensor holds a NaN or an infinity. This waits for the device once."""
+    largest = torch._foreach_norm([tensor.detach() for tensor in tensors if tensor.numel()], math.inf)
+    return bool(torch.isfinite(torch.stack([norm.float() for norm in largest])).all())
 
 
 def _first_bad(named: Iterable[tuple[str, Tensor]]) -> str | None:
@@ -192,14 +240,14 @@ def _first_bad(named: Iterable[tuple[str, Tensor]]) -> str | None:
 
 
 class _watch_outputs:  # noqa: N801 - used like a function
-    """While open, note each leaf module whose output is not finite, in the order of the forward pass."""
+    """While open, note each module whose output is not finite, inner modules first, as the forward pass ends them."""
 
     def __init__(self, model: nn.Module, seen: list[str]) -> None:
-        self._leaves = [(name, module) for name, module in model.named_modules() if not list(module.children())]
+        self._modules = list(model.named_modules())
         self._seen = seen
 
     def __enter__(self) -> None:
-        self._handles = [module.register_forward_hook(self._hook(name)) for name, module in self._leaves]
+        self._handles = [module.register_forward_hook(self._hook(name)) for name, module in self._modules]
 
     def __exit__(self, *_: object) -> None:
         for handle in self._handles:
@@ -207,9 +255,10 @@ class _watch_outputs:  # noqa: N801 - used like a function
 
     def _hook(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         def look(module: nn.Module, _inputs: Any, output: Any) -> None:
-            if isinstance(output, Tensor):
-                spoilt = _first_bad([(f"{name} ({type(module).__name__})", output.detach())])
-                if spoilt:
-                    self._seen.append(spoilt)
+            label = f"{name or 'the model'} ({type(module).__name__})"
+            tensors = [leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+            spoilt = _first_bad((label, tensor) for tensor in tensors)
+            if spoilt:
+                self._seen.append(spoilt)
 
         return look

@@ -83,14 +83,23 @@ class TrainState:
             model: The model whose parameters move.
             config: Settings of optimizer, schedule and precision.
             steps_per_epoch: Batches in an epoch; needed by schedules that end at zero.
-            optimizer: One of your own instead of the config's.
+            optimizer: One of your own instead of the config's; only its parameters are trained.
 
         Raises:
             ConfigError: If nothing can be trained, or a schedule does not know its length.
         """
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if optimizer is not None:
+            chosen = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+            parameters = [parameter for parameter in parameters if id(parameter) in chosen]
         if not parameters:
-            raise ConfigError("the model has no parameter with requires_grad=True; there is nothing to train.")
+            whose = (
+                "the model has no parameter" if optimizer is None else "the optimizer holds no parameter of the model"
+            )
+            raise ConfigError(
+                f"{whose} with requires_grad=True; there is nothing to train. "
+                "Unfreeze a layer, and make the optimizer after the model."
+            )
         device_type = parameters[0].device.type
         optimizer = optimizer or make_optimizer(parameters, config)
         return cls(
@@ -109,7 +118,32 @@ class TrainState:
             return contextlib.nullcontext()
         return torch.autocast(self.device_type, dtype=_DTYPES[self.precision])
 
-    def update(self, model: nn.Module, config: TrainConfig) -> None:
+    def check_belongs(self, model: nn.Module, config: TrainConfig) -> None:
+        """Make sure that this state moves this model, as this config says.
+
+        Raises:
+            ConfigError: If it was made for another model, or with another precision or accumulation.
+        """
+        own = {id(parameter) for parameter in model.parameters()}
+        if not all(id(parameter) in own for parameter in self.parameters):
+            raise ConfigError(
+                "the state holds parameters of another model, so this one would not learn. "
+                "Make it anew with TrainState.create(model, config)."
+            )
+        for name, mine in (("precision", self.precision), ("accumulate", self.window.size)):
+            asked = getattr(config, name)
+            if mine != asked:
+                raise ConfigError(
+                    f"the state was made with {name}={mine!r}, but the config says {asked!r}. "
+                    "Make the state anew, or keep the setting."
+                )
+
+    def drop_gradients(self) -> None:
+        """Forget gradients that no update has used."""
+        self.optimizer.zero_grad()
+        self.window.clear()
+
+    def update(self, config: TrainConfig) -> None:
         """Let the optimizer use the gradients that were gathered, then drop them."""
         if self.window.weight != 1:
             torch._foreach_div_([p.grad for p in self.parameters if p.grad is not None], self.window.weight)
@@ -153,10 +187,11 @@ def make_optimizer(parameters: list[nn.Parameter], config: TrainConfig) -> torch
 def _total_steps(config: TrainConfig, batches: int | None) -> int | None:
     if config.schedule == "constant":
         return None
-    if batches is None:
+    if not batches:
         raise ConfigError(
-            f"schedule={config.schedule!r} ends with the last step, but the loader has no length. "
-            "Use schedule='constant', or a loader with __len__."
+            f"schedule={config.schedule!r} ends with the last step, but the loader has "
+            f"{'no length' if batches is None else 'length 0'}. Use schedule='constant', or a loader with batches "
+            "and __len__."
         )
     return config.epochs * math.ceil(batches / config.accumulate)
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LEGACY_SEED_LIMIT = 2**32
 """NumPy's legacy generator, which libraries still share, takes 32 bits."""
 
+_SEED_LIMIT = 2**64
+"""PyTorch's generators take 64 bits."""
+
 
 def derive(seed: int, *stream: int) -> int:
     """Return a 63-bit seed for one named stream of random numbers.
@@ -53,8 +56,10 @@ def seed_all(seed: int) -> None:
     Call this again after importing one.
 
     Raises:
-        ValueError: If the seed is negative.
+        ValueError: If the seed is negative, or has more than 64 bits.
     """
+    if seed >= _SEED_LIMIT:
+        raise ValueError(f"seeds have at most 64 bits; got {seed}. Use a smaller number.")
     legacy = derive(seed) % _LEGACY_SEED_LIMIT
     random.seed(seed)
     np.random.seed(legacy)

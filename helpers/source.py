@@ -47,12 +47,17 @@ def show(obj: Any, *, lines: tuple[int, int] | None = None, docstring: bool = Fa
 
 
 def _without_docstring(text: str) -> str:
-    """Drop the docstring of the first definition in ``text``, if it has one."""
+    """Drop the docstring of the first definition in ``text``, if it has one and something else."""
     import ast
 
-    node = ast.parse(text).body[0]
+    try:
+        node = next(iter(ast.parse(text).body), None)
+    except SyntaxError:  # a lambda comes with the line it stands in, which need not be whole
+        return text
     if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) or ast.get_docstring(node) is None:
         return text
-    doc = node.body[0]
+    doc, *rest = node.body
+    if not rest or doc.lineno == node.lineno:
+        return text
     rows = text.splitlines(keepends=True)
     return "".join(rows[: doc.lineno - 1] + rows[doc.end_lineno :])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,9 @@ class Totals:
             CourseError: If no batch was counted.
         """
         if not self._samples:
-            raise CourseError("the loader yielded no batch; give it at least one sample, and check drop_last.")
+            raise CourseError("the loader yielded no batch; give it at least one full batch if drop_last=True.")
         self._pack()
-        losses = torch.cat([losses for losses, _ in self._packed]).double().cpu()  # the one sync point
+        losses = torch.cat([losses for losses, _ in self._packed]).cpu().double()  # the one sync point
         correct = int(torch.cat([correct for _, correct in self._packed]).sum())
         samples = sum(self._samples)
         weights = torch.tensor(self._samples, dtype=torch.float64)
@@ -121,13 +121,16 @@ def fit(
     Raises:
         BatchError: If a batch does not fit the model, or a label is not one of its classes.
         NonFiniteLoss: If the loss is NaN or infinite; says at which step, and where it came from.
-        CourseError: If the loader yields nothing.
-        ConfigError: If a setting cannot be honoured here.
+        CourseError: If a loader yields nothing, or can be read once only and is needed more often.
+        ConfigError: If a setting cannot be honoured here, or the state belongs to another model or config.
     """
     config = config or TrainConfig()
     device = pick_device(config.device)
     model.to(device)
     state = state or TrainState.create(model, config, steps_per_epoch=_length(train))
+    state.check_belongs(model, config)
+    for name, batches in (("train", train), ("evaluate_on", evaluate_on)):
+        _check_repeatable(name, batches, config.epochs - state.epoch)
     history = History()
     with graph_step.enabled(config.compile):
         while state.epoch < config.epochs and history.stopped is None:
@@ -151,7 +154,7 @@ def _fit_epoch(
 ) -> tuple[EpochRecord, list[float]]:
     """Run one epoch and score it."""
     set_epoch(train, state.epoch)
-    replay = nonfinite.ReplayPoint.take(model, state)
+    replay = nonfinite.ReplayPoint.take(model, state, train)
     start = time.perf_counter()
     totals = train_epoch(model, train, state, config, loss_fn=loss_fn, device=device)
     metrics, step_losses = totals.read()
@@ -170,19 +173,29 @@ def train_epoch(
     loss_fn: LossFunction = functional.cross_entropy,
     device: torch.device,
 ) -> Totals:
-    """Train on every batch once and return the sums, still on the device."""
-    model.train()
+    """Train on every batch once and return the sums, still on the device.
+
+    A model in evaluation mode is switched to training. One in training mode is left as it is, so that
+    single modules in evaluation mode, such as a frozen batch normalisation, stay so.
+    """
+    if not model.training:
+        model.train()
+    state.drop_gradients()  # what an interrupted run or a call of backward() by hand has left
     totals = Totals()
     forward_backward = graph_step.compiled(forward_backward_eager) if config.compile else forward_backward_eager
-    for images, labels in _progress(batches, state, config, totals):
-        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-        weight = state.window.weigh(len(labels))
-        loss, logits = forward_backward(model, images, labels, loss_fn, state, weight)
-        totals.add(loss, logits, labels)
-        if state.window.full:
-            state.update(model, config)
+    with contextlib.closing(_progress(batches, state, config, totals)) as pairs:
+        for images, labels in pairs:
+            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            weight = state.window.weigh(len(labels))
+            try:
+                loss, logits = forward_backward(model, images, labels, loss_fn, state, weight)
+                totals.add(loss, logits, labels)
+            except explain.CAUSES as error:
+                explain.fail(error, model, images, labels, loss_fn)
+            if state.window.full:
+                state.update(config)
     if not state.window.empty:  # the epoch ended within an accumulation window
-        state.update(model, config)
+        state.update(config)
     return totals
 
 
@@ -190,13 +203,10 @@ def forward_backward_eager(
     model: nn.Module, images: Tensor, labels: Tensor, loss_fn: LossFunction, state: TrainState, weight: float
 ) -> tuple[Tensor, Tensor]:
     """Add this batch's gradients to the parameters and return its loss and logits, detached."""
-    try:
-        with state.autocast():
-            logits = model(images)
-            loss = loss_fn(logits, labels)
-        torch.autograd.backward(state.scaler.scale(loss * weight if weight != 1 else loss))
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise explain.batch_error(error, model, images, labels) from error
+    with state.autocast():
+        logits = model(images)
+        loss = loss_fn(logits, labels)
+    torch.autograd.backward(state.scaler.scale(loss * weight if weight != 1 else loss))
     return loss.detach(), logits.detach()
 
 
@@ -209,11 +219,21 @@ def train_step(
     *,
     loss_fn: LossFunction = functional.cross_entropy,
 ) -> Tensor:
-    """Take one step on one batch that is already on the device; return the loss, detached."""
+    """Take one step on one batch that is already on the device; return the loss, detached.
+
+    Raises:
+        BatchError: If the batch does not fit the model.
+    """
+    images, labels = explain.pair((images, labels))
+    if state.window.empty:
+        state.drop_gradients()
     weight = state.window.weigh(len(labels))
-    loss, _ = forward_backward_eager(model, images, labels, loss_fn, state, weight)
+    try:
+        loss, _ = forward_backward_eager(model, images, labels, loss_fn, state, weight)
+    except explain.CAUSES as error:
+        explain.fail(error, model, images, labels, loss_fn)
     if state.window.full:
-        state.update(model, config)
+        state.update(config)
     return loss
 
 
@@ -246,8 +266,8 @@ def evaluate(
             try:
                 logits = model(images)
                 totals.add(loss_fn(logits, labels), logits, labels)
-            except (RuntimeError, ValueError, IndexError) as error:
-                raise explain.batch_error(error, model, images, labels) from error
+            except explain.CAUSES as error:
+                explain.fail(error, model, images, labels, loss_fn)
     return totals.read()[0]
 
 
@@ -282,18 +302,31 @@ def pick_device(name: str = "auto") -> torch.device:
 
 def set_epoch(batches: Loader, epoch: int) -> None:
     """Tell the loader, or its sampler, which epoch begins, if it wants to know."""
-    for part in (batches, getattr(batches, "sampler", None)):
+    batch_sampler = getattr(batches, "batch_sampler", None)
+    parts = (batches, getattr(batches, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None))
+    for part in {id(part): part for part in parts}.values():
         if callable(announce := getattr(part, "set_epoch", None)):
             announce(epoch)
 
 
 def _length(batches: Loader) -> int | None:
-    return len(batches) if isinstance(batches, Sized) else None
+    try:
+        return len(batches)  # type: ignore[arg-type]
+    except TypeError:  # no __len__, or a DataLoader over a dataset that has none
+        return None
+
+
+def _check_repeatable(name: str, batches: Loader | None, passes: int) -> None:
+    if isinstance(batches, Iterator) and passes > 1:
+        raise CourseError(
+            f"{name} is a {type(batches).__name__}, which can be read once, but {passes} epochs are to be run. "
+            "Give a list, a DataLoader or helpers.data.Batches, or set epochs=1."
+        )
 
 
 def _progress(
     batches: Loader, state: TrainState, config: TrainConfig, totals: Totals
-) -> Iterator[tuple[Tensor, Tensor]]:
+) -> Generator[tuple[Tensor, Tensor], None, None]:
     """Yield the batches, checking their form, behind a progress bar."""
     title = f"epoch {state.epoch + 1}/{config.epochs}"
     with tqdm(batches, desc=title, unit="batch", leave=False, disable=not config.progress) as bar:
