@@ -36,5 +36,5 @@ def title_of(notebook: Path) -> str:
 
 
 def claim_label(notebook: Path, cell: str) -> str:
-    """Return the label of a claim's cell, which :mod:`notebook_source` sets and the page of claims links to."""
+    """Return the label of a claim's cell, which :mod:`sources` sets and the page of claims links to."""
     return re.sub(r"[^a-z0-9-]+", "-", f"claim-{notebook.parent.name}-{notebook.stem}-{cell}".lower())

@@ -41,6 +41,8 @@ def _notebooks(root: Path, runs: dict[str, dict[str, Any]]) -> str:
         [f"{escape(title_of(root / name))}", f"`{name}`", f"{runs[name]['run_s']:.0f} s", escape(runs[name]["date"])]
         for name in names
     ]
+    if not rows:
+        return ""
     rows.append(["**All of them**", "", f"**{sum(run['run_s'] for run in runs.values()):.0f} s**", ""])
     return "## Notebooks\n\n" + table(["Notebook", "File", "Run time", "Date"], rows, right=frozenset({2}))
 

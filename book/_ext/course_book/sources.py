@@ -1,8 +1,9 @@
-"""Prepare notebooks for the book as Sphinx reads them; the files stay as they are."""
+"""Prepare pages for the book as Sphinx reads them; the files stay as they are."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from helpers.claims import METADATA_KEY
 _SOLUTION = "BEGIN SOLUTION"
 """nbgrader's mark of what it takes out of the learner's notebook."""
 
+_TO_LAB = re.compile(r"(\]\((?:\.\./)+labs/)(?=\d)")
+"""A link to a learner's notebook. In JupyterLab it opens that; in the book a lab's page has its solutions folded."""
+
 
 def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Fold the solutions of labs, and set the targets that the page of claims links to."""
+    """Lead links to labs to their pages, fold the solutions, and set the targets that the page of claims links to."""
     path = Path(app.env.doc2path(docname))
+    source[0] = _TO_LAB.sub(r"\1solutions/", source[0])
     if path.suffix != ".ipynb":
         return
     notebook = json.loads(source[0])
