@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -187,7 +188,7 @@ def sources() -> Iterator[Finding]:
     if here == code:
         yield Finding(name="helpers", status=Status.OK, detail=f"the code in {code}")
         return
-    fix = f"use make's targets, which run each clone's own code, or: export PYTHONPATH={here}"
+    fix = f"use make's targets, which run each clone's own code, or: export PYTHONPATH={shlex.quote(str(here))}"
     yield Finding(name="helpers", status=Status.WARN, detail=f"the code in {code}, not this clone's", fix=fix)
 
 

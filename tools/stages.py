@@ -29,6 +29,8 @@ STAGES = {
     "browser": ["tests/browser"],
 }
 
+_OPTIONS = ["--no-header", *([] if sys.stdout.isatty() else ["--color=no"])]  # nbval colours a log file too
+
 
 def main(names: list[str]) -> int:
     """Run the named stages, all by default; the status is 1 when any of them fails."""
@@ -41,7 +43,7 @@ def main(names: list[str]) -> int:
     for name in names or STAGES:
         print(f"\n=== {name}: pytest {' '.join(STAGES[name])}", flush=True)
         started = time.monotonic()
-        status = subprocess.run([sys.executable, "-m", "pytest", "--no-header", *STAGES[name]], check=False).returncode
+        status = subprocess.run([sys.executable, "-m", "pytest", *_OPTIONS, *STAGES[name]], check=False).returncode
         failed = failed or status != 0
         verdict = "passed" if status == 0 else f"failed (pytest's exit status {status})"
         lines.append(f"{name:<10} {verdict}, {time.monotonic() - started:.0f} s")
