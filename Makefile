@@ -58,11 +58,12 @@ bench-setup:
 	$(prepare) $(extras),peers
 
 check: setup ## check style, types and the notebooks' hygiene
-	@ruff check .
-	@ruff format --check .
-	@mypy --strict helpers
-	@course notebooks check
-	@course labs build --check
+	@failed=0; \
+	for each in 'ruff check .' 'ruff format --check .' 'mypy --strict helpers tools' 'course notebooks check' \
+	  'course labs build --check'; do \
+	  echo "=== $$each"; $$each || failed=1; \
+	done; \
+	exit $$failed
 
 format: setup ## mend style where a tool can
 	@ruff check --fix .
