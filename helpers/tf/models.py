@@ -2,13 +2,13 @@
 
 The two frameworks store the same numbers in different layouts:
 
-===================  ===========================  ===========================
-layer                PyTorch                      Keras
-===================  ===========================  ===========================
-dense (``Linear``)   ``[out, in]``                ``[in, out]``
-convolution          ``[out, in, rows, columns]`` ``[rows, columns, in, out]``
-images               ``[N, C, H, W]``             ``[N, H, W, C]``
-===================  ===========================  ===========================
+===================  ============================  ============================
+layer                PyTorch                       Keras
+===================  ============================  ============================
+dense (``Linear``)   ``[out, in]``                 ``[in, out]``
+convolution          ``[out, in, rows, columns]``  ``[rows, columns, in, out]``
+images               ``[N, C, H, W]``              ``[N, H, W, C]``
+===================  ============================  ============================
 
 :func:`copy_weights` transposes on the way. So that a dense layer behind a ``Flatten`` means the same pixels in both,
 the Keras models here flatten in PyTorch's order (channels first).
