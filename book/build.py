@@ -21,7 +21,7 @@ def build(root: Path, output: Path) -> subprocess.CompletedProcess[str]:
         The finished command: its exit status, and what it printed.
     """
     settings = ["--config", str(root / "book/_config.yml"), "--toc", str(root / "book/_toc.yml")]
-    strict = ["-W", "-n", "--keep-going", "-q"]
+    strict = ["-W", "-n", "--keep-going", "-q", "--all"]  # a page that is not read again hides its warnings
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), *settings]
     return subprocess.run(
         [*command, "--path-output", str(output), *strict],

@@ -56,6 +56,22 @@ class Element:
     attributes: dict[str, str]
 
 
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.pieces.append(data)
+
+
+def shown_text(page: str) -> str:
+    """Return the text that a reader sees, with single spaces."""
+    parser = _Text()
+    parser.feed(page)
+    return " ".join("".join(parser.pieces).split())
+
+
 class _Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

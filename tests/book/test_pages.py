@@ -7,7 +7,7 @@ from html import unescape
 
 import book_site  # noqa: F401  (puts the book's extension on the path)
 from course_book import api_pages, claims_page, status_page
-from course_book.myst import claim_label, escape, table, title_of
+from course_book.myst import claim_label, escape, prose, table, title_of
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -17,6 +17,11 @@ from markdown_it import MarkdownIt
 def test_escaped_text_is_shown_as_it_is(text):
     shown = MarkdownIt().enable("table").render(f"x{escape(text)}x")
     assert unescape(shown) == f"<p>x{text}x</p>\n"
+
+
+def test_backticks_make_code_and_nothing_else():
+    shown = MarkdownIt().render(prose("is `a*b*` *free* {ref}`x` or `not"))
+    assert shown == "<p>is <code>a*b*</code> *free* {ref}<code>x</code> or `not</p>\n"
 
 
 def test_escaped_text_keeps_to_its_line_and_cell():

@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from course_book import api_pages, claims_page, offline, sources, status_page
+from course_book import api_pages, claims_page, offline, references, sources, status_page
 
 GENERATED = "book/_generated"
 """Below the source folder; git ignores it."""
@@ -21,6 +21,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """
     app.connect("config-inited", _write_pages, priority=100)
     app.connect("source-read", sources.prepare)
+    app.connect("missing-reference", references.resolve)
     app.connect("build-finished", offline.copy_widget_manager)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

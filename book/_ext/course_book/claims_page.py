@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from course_book.myst import claim_label, escape, table, title_of
+from course_book.myst import claim_label, escape, prose, table, title_of
 from helpers.claims import Claim, Verdict, collect
 
 MARKS = {Verdict.HOLDS: "✓", Verdict.DOES_NOT_HOLD: "✗", Verdict.DEPENDS: "≈"}
@@ -49,13 +49,13 @@ def _section(path: Path, claims: list[tuple[str, Claim]]) -> str:
 
 
 def _box(label: str, claim: Claim) -> str:
-    tail = f" on {escape(claim.depends_on)}" if claim.depends_on else ""
+    tail = f" on {prose(claim.depends_on)}" if claim.depends_on else ""
     return f"""\
 :::{{container}} claim claim-{claim.verdict.name.lower().replace("_", "-")}
-**“{escape(claim.statement)}”**
+**“{prose(claim.statement)}”**
 
-[{MARKS[claim.verdict]} {claim.verdict}{tail}]{{.verdict}}
+[{MARKS[claim.verdict]} {claim.verdict}{tail}]{{.verdict}} · [see the measurement](#{label})
 
-{escape(claim.because)} [See the measurement](#{label})
+{prose(claim.because)}
 :::
 """

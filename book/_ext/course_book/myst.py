@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def escape(text: object) -> str:
@@ -16,7 +17,18 @@ def escape(text: object) -> str:
     Source:
         CommonMark 0.31, section 2.4: any ASCII punctuation character may be backslash-escaped.
     """
-    return _PUNCTUATION.sub(r"\\\1", " ".join(str(text).split()))
+    return escape_inline(" ".join(str(text).split()))
+
+
+def escape_inline(text: str) -> str:
+    """Return a piece of a line with its outer spaces kept; see :func:`escape`."""
+    return _PUNCTUATION.sub(r"\\\1", text)
+
+
+def prose(text: str) -> str:
+    """Return a sentence as Markdown: pieces between backticks become code, all else is shown as it is."""
+    pieces = _CODE.split(" ".join(text.split()))
+    return "".join(f"`{piece}`" if number % 2 else escape_inline(piece) for number, piece in enumerate(pieces))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
