@@ -7,7 +7,15 @@ compiled function does in :mod:`helpers.graph.count` and
 """
 
 from helpers.graph.cost import ColdStart, compile_cold
-from helpers.graph.count import GraphBreaks, Recompiles, count_graph_breaks, count_recompiles, quiet_compiler
+from helpers.graph.count import (
+    GraphBreaks,
+    Recompiles,
+    count_graph_breaks,
+    count_recompiles,
+    quiet_compiler,
+    recompile_log,
+    why_not_exported,
+)
 from helpers.graph.dispatch import Kernel, Route, Step, registered_kernels, route, steps
 from helpers.graph.layout import Diagram, Drawing, Edge, Kind, Node, draw
 from helpers.graph.pictures import draw_autograd, draw_export
@@ -32,8 +40,10 @@ __all__ = [
     "draw_autograd",
     "draw_export",
     "quiet_compiler",
+    "recompile_log",
     "registered_kernels",
     "route",
     "scripted_debugger",
     "steps",
+    "why_not_exported",
 ]

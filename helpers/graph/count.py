@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import io
 import linecache
 import logging
 import re
@@ -161,8 +163,47 @@ def count_recompiles(
             fresh = [entry for entry in get_compilation_metrics() if id(entry) not in seen]
             seen.update(id(entry) for entry in fresh)
             found.extend((index, entry.recompile_reason or "") for entry in fresh if entry.fail_type is None)
+    torch._dynamo.reset()  # or the function would keep the versions, and its limit, of this count
     again = tuple(Recompile(call=index, guard=_guard(reason)) for index, reason in found if reason)
     return Recompiles(calls=len(calls), compilations=len(found), recompiles=again, gave_up=bool(notices))
+
+
+def recompile_log(function: Callable[..., object], calls: Sequence[tuple[object, ...]]) -> str:
+    """Make the calls and return what ``TORCH_LOGS=recompiles`` would have written to the job's log.
+
+    Args:
+        function: A function or module that is not yet compiled.
+        calls: The arguments of each call, a tuple each.
+
+    Returns:
+        The lines, without the leading time and process, and with file names instead of paths.
+    """
+    with contextlib.redirect_stderr(io.StringIO()) as text:
+        torch._logging.set_logs(recompiles=True)
+        try:
+            count_recompiles(function, calls)
+        finally:
+            torch._logging.set_logs()
+    lines = (re.sub(r"^[A-Z]\d{4} .*?\.py:\d+\] ", "", line) for line in text.getvalue().splitlines())
+    return "\n".join(re.sub(r"\S*[/\\](?:ipykernel_\d+[/\\])?(?=[^/\\\s]+:\d+)", "", line) for line in lines)
+
+
+def why_not_exported(module: torch.nn.Module, *args: object) -> str | None:
+    """Try ``torch.export`` and return the first line of its refusal.
+
+    Args:
+        module: What to export.
+        *args: Example arguments.
+
+    Returns:
+        The error's name and first line, or None where the export works.
+    """
+    with quiet_compiler(), contextlib.redirect_stderr(io.StringIO()):  # it also prints the half-finished graph
+        try:
+            torch.export.export(module, args)
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return None
 
 
 def _guard(reason: str) -> str:

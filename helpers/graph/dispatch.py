@@ -105,7 +105,7 @@ def _kernel(operator: str, row: re.Match[str]) -> Kernel:
         operator=operator,
         key=row["key"],
         how=row["how"],
-        file=re.split(r"[/\\]", row["file"])[-1],
+        file=re.sub(r"_\d+(?=\.cpp$)", "", re.split(r"[/\\]", row["file"])[-1]),  # generated in numbered shards
         falls_through=bool(row["skip"]),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -150,8 +150,26 @@ def _short(step: Step) -> str:
     return "\n".join(part for part in inside if part) or "fused"
 
 
+def sheet(found: Mapping[View, Sequence[Step]]) -> Figure:
+    """Draw several views below each other, for paper and for readers who cannot use the widget.
+
+    Args:
+        found: What :func:`view_steps` returned for each view.
+    """
+    figure, axes = plotting.figure(7.5, 2.5 * len(found), rows=len(found))
+    for place, (view, steps_) in zip(axes, found.items(), strict=True):
+        _draw(place, steps_, view)
+    return figure
+
+
 def _figure(found: Sequence[Step], view: View) -> Figure:
     figure, axes = plotting.figure(7.5, 2.7)
+    _draw(axes, found, view)
+    return figure
+
+
+def _draw(axes: Axes, found: Sequence[Step], view: View) -> None:
+    """Draw one view: the lanes, the boxes, and the line through them in the order of events."""
     placed = blocks(found, view)
     axes.set_title(describe(found, view))
     for lane in (_PYTHON, _KERNELS):
@@ -166,7 +184,6 @@ def _figure(found: Sequence[Step], view: View) -> Figure:
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
-    return figure
 
 
 def _box(axes: Axes, block: Block) -> FancyBboxPatch | None:
