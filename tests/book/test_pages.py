@@ -67,6 +67,20 @@ def test_status_keeps_machines_apart(tmp_path):
     assert "**30 s**" in page
 
 
+def test_status_shows_the_measured_ratios(tmp_path):
+    (tmp_path / "book/_data").mkdir(parents=True)
+    rows = [
+        {"Compared with": "textbook | loop", "Ratio": 0.07954, "At most": 0.1},
+        {"Compared with": "x", "Ratio": 1, "At most": None},
+    ]
+    (tmp_path / "book/_data/bench.json").write_text(
+        json.dumps({"table": rows, "date": "2026-01-02", "about": "Three epochs."})
+    )
+    page = status_page.render(tmp_path)
+    assert "Three epochs\\. Measured on 2026\\-01\\-02\\." in page
+    assert "| textbook \\| loop | 0\\.0795 | 0\\.1 |" in page
+
+
 def test_every_module_has_a_page_and_a_line_in_the_index():
     pages = api_pages.render()
     modules = [name.removeprefix("api/").removesuffix(".rst") for name in pages if name.startswith("api/")]

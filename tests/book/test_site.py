@@ -126,6 +126,11 @@ def test_search_index_knows_the_terms(site, term):
     assert any(known.startswith(term) for known in {*index["terms"], *index["titleterms"]})
 
 
+def test_links_to_labs_lead_to_their_pages(site):
+    targets = [e.attributes.get("href", "") for e in elements(site.html / "book/index.html") if e.tag == "a"]
+    assert "../labs/solutions/01_write_the_loop.html" in targets
+
+
 def test_solutions_are_folded(site):
     page = site.text("chapters/99_probe.html")
     assert "Show the solution" in page

@@ -85,6 +85,21 @@ def _readable(value: Any, unit: str) -> str:
     return f"{value / GIBIBYTE:.1f} GiB" if unit == "GiB" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _bench(bench: Any) -> str:
-    """Return the table of ratios that `make bench` wrote."""
-    return "## Speed\n\n" + json.dumps(bench)
+def _bench(bench: dict[str, Any]) -> str:
+    """Return the table of ratios that `make bench` wrote.
+
+    Args:
+        bench: ``table`` is a list of rows, objects with the same keys, which are the heads of the columns; ``date``
+            and ``about``, a sentence on what was compared, are optional.
+    """
+    rows = bench["table"]
+    about = " ".join(filter(None, [bench.get("about"), f"Measured on {bench['date']}." if "date" in bench else ""]))
+    numbers = {column for column, value in enumerate(rows[0].values()) if isinstance(value, int | float)}
+    cells = [[escape(_significant(value)) for value in row.values()] for row in rows]
+    return (
+        f"## Speed\n\n{escape(about)}\n\n{table([escape(head) for head in rows[0]], cells, right=frozenset(numbers))}"
+    )
+
+
+def _significant(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
