@@ -59,11 +59,11 @@ def compiled(eager: ForwardBackward) -> ForwardBackward:
             return eager(model, images, labels, loss_fn, state, weight)
         scale = state.scaler.scale(torch.ones((), device=images.device)) if state.scaler.is_enabled() else None
         try:
-            loss, logits, gradients = _graph()(model, images, labels, loss_fn, state, scale)
+            loss, hits, gradients = _graph()(model, images, labels, loss_fn, state, scale)
         except TorchDynamoException as error:
             raise _explained(error, model, images, labels, loss_fn) from error
         _add_gradients(state.parameters, gradients, weight)
-        return loss, logits
+        return loss, hits
 
     return forward_backward
 
@@ -88,7 +88,7 @@ def _loss_and_gradients(
         logits = model(images)
         loss = loss_fn(logits, labels)
     gradients = torch.autograd.grad(loss if scale is None else loss * scale, state.parameters, allow_unused=True)
-    return loss.detach(), logits.detach(), gradients
+    return loss.detach(), logits.argmax(1) == labels, gradients
 
 
 def _add_gradients(parameters: list[nn.Parameter], gradients: Any, weight: float) -> None:

@@ -31,7 +31,7 @@ Loader = Iterable[Any]
 """Yields ``(images [B, …], labels [B])``: :class:`helpers.data.Batches`, a ``DataLoader``, a list."""
 
 _DRAIN_STEPS = 1_000
-"""Steps after which the scalars kept on the device are packed into one tensor, so that long epochs stay small."""
+"""Steps after which the losses and hits kept on the device are packed together, so that long epochs stay small."""
 
 
 class Totals:
@@ -39,15 +39,20 @@ class Totals:
 
     def __init__(self) -> None:
         self._losses: list[Tensor] = []
-        self._correct: list[Tensor] = []
+        self._hits: list[Tensor] = []
         self._packed: list[tuple[Tensor, Tensor]] = []
         self._samples: list[int] = []
 
-    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """Count one batch. Nothing here waits for the device."""
+    def add(self, loss: Tensor, hits: Tensor) -> None:
+        """Count one batch. Nothing here waits for the device, and nothing is computed yet.
+
+        Args:
+            loss: Mean loss of the batch, a scalar.
+            hits: Which samples were answered right, bool ``[B]``; see :func:`answered_right`.
+        """
         self._losses.append(loss)
-        self._correct.append((logits.argmax(1) == labels).sum())
-        self._samples.append(len(labels))
+        self._hits.append(hits)
+        self._samples.append(len(hits))
         if len(self._losses) == _DRAIN_STEPS:
             self._pack()
 
@@ -61,7 +66,7 @@ class Totals:
             raise CourseError("the loader yielded no batch; give it at least one full batch if drop_last=True.")
         self._pack()
         losses = torch.cat([losses for losses, _ in self._packed]).cpu().double()  # the one sync point
-        correct = int(torch.cat([correct for _, correct in self._packed]).sum())
+        correct = int(torch.stack([correct for _, correct in self._packed]).sum())
         samples = sum(self._samples)
         weights = torch.tensor(self._samples, dtype=torch.float64)
         mean = float((losses * weights).sum() / samples)  # by samples: a short last batch counts for less
@@ -73,8 +78,8 @@ class Totals:
 
     def _pack(self) -> None:
         if self._losses:
-            self._packed.append((torch.stack(self._losses), torch.stack(self._correct)))
-            self._losses, self._correct = [], []
+            self._packed.append((torch.stack(self._losses), torch.cat(self._hits).sum()))
+            self._losses, self._hits = [], []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +193,7 @@ def train_epoch(
             images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
             weight = state.window.weigh(len(labels))
             try:
-                loss, logits = forward_backward(model, images, labels, loss_fn, state, weight)
-                totals.add(loss, logits, labels)
+                totals.add(*forward_backward(model, images, labels, loss_fn, state, weight))
             except explain.CAUSES as error:
                 explain.fail(error, model, images, labels, loss_fn)
             if state.window.full:
@@ -202,12 +206,17 @@ def train_epoch(
 def forward_backward_eager(
     model: nn.Module, images: Tensor, labels: Tensor, loss_fn: LossFunction, state: TrainState, weight: float
 ) -> tuple[Tensor, Tensor]:
-    """Add this batch's gradients to the parameters and return its loss and logits, detached."""
+    """Add this batch's gradients to the parameters; return its loss, detached, and which answers were right."""
     with state.autocast():
         logits = model(images)
         loss = loss_fn(logits, labels)
     torch.autograd.backward(state.scaler.scale(loss * weight if weight != 1 else loss))
-    return loss.detach(), logits.detach()
+    return loss.detach(), answered_right(logits, labels)
+
+
+def answered_right(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return which samples got their highest score for the right class, bool ``[B]``."""
+    return logits.argmax(1) == labels
 
 
 def train_step(
@@ -265,7 +274,7 @@ def evaluate(
             images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
             try:
                 logits = model(images)
-                totals.add(loss_fn(logits, labels), logits, labels)
+                totals.add(loss_fn(logits, labels), answered_right(logits, labels))
             except explain.CAUSES as error:
                 explain.fail(error, model, images, labels, loss_fn)
     return totals.read()[0]
