@@ -22,7 +22,7 @@ import numpy as np
 from torchvision import datasets
 from torchvision.datasets.utils import check_integrity, download_url
 
-from helpers.data import DataError
+from helpers.data import DataError, Dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,6 +178,26 @@ def read_idx(path: Path, dimensions: Literal[1, 3]) -> NDArray[np.uint8]:
             "It is empty, cut short or damaged: delete the file and load again."
         )
     return content[header:].reshape(shape)
+
+
+def write_mnist(root: Path, dataset: Dataset) -> None:
+    """Write a grey data set as MNIST's four files, for tools that read only those.
+
+    Args:
+        root: Gets ``MNIST/raw`` below it, where torchvision looks for them.
+        dataset: Images of one channel.
+    """
+    raw = root / "MNIST" / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    for prefix, split in (("train", dataset.train), ("t10k", dataset.test)):
+        pixels = dataset.pixels(split.images)[:, 0].mul(255).round().byte().numpy()
+        _write_idx(raw / f"{prefix}-images-idx3-ubyte", pixels)
+        _write_idx(raw / f"{prefix}-labels-idx1-ubyte", split.labels.byte().numpy())
+
+
+def _write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+    header = [_IDX_MAGIC[array.ndim], *array.shape]
+    path.write_bytes(b"".join(number.to_bytes(4, "big") for number in header) + array.tobytes())
 
 
 def _cifar10(root: Path, download: bool) -> tuple[Pixels, Pixels, tuple[str, ...]]:

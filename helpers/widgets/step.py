@@ -87,7 +87,7 @@ def _draw_activations(area: Any, trace: StepTrace) -> None:
     axes = area.subplots(1, len(layers), width_ratios=[max(v.shape[1], 25) for v in layers.values()])
     for axis, (name, value) in zip(axes, layers.items(), strict=True):
         reach = float(value.abs().max())
-        axis.imshow(value.cpu(), aspect="auto", cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest")
+        axis.imshow(value.cpu().numpy(), aspect="auto", cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest")
         _bare(axis)
         axis.set_title(name.split()[1], size=9)
         axis.set_xlabel(f"{value.shape[1]} units", size=8)
@@ -148,7 +148,7 @@ def _tiles(area: Any, pictures: Tensor, titles: list[str], colours: str, note: s
     reach = float(pictures.abs().max())
     limits = {} if colours == "gray" else {"vmin": -reach, "vmax": reach}
     axes = area.subplots(2, _SHOWN // 2)
-    for axis, picture, title in zip(axes.flat, pictures.cpu(), titles, strict=False):
+    for axis, picture, title in zip(axes.flat, pictures.cpu().numpy(), titles, strict=False):
         axis.imshow(picture, cmap=colours, **limits)
         axis.set_title(title, size=8, loc="center")
     for axis in axes.flat:
