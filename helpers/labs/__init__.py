@@ -13,8 +13,8 @@ In a lab's notebook::
 How to write lab NN:
 
 1. ``helpers/labs/labNN.py`` declares ``LAB``, a :class:`~helpers.labs.tasks.Plan`, and imports no framework. Each
-   :class:`~helpers.labs.tasks.Task` has a name (that of the function the learner writes), title, minutes, points,
-   hints, and its check as ``"helpers.labs.labNN_checks:function"``.
+   :class:`~helpers.labs.tasks.Task` has a name (that of the function or class the learner writes), title, minutes,
+   points, hints, and its check as ``"helpers.labs.labNN_checks:function"``.
 2. ``helpers/labs/labNN_checks.py`` holds the checks, one function a task, from what the learner hands in to a
    :class:`~helpers.labs.tasks.Verdict`: ``correct(message)`` or ``incorrect(message, saw=…, expected=…)``. Look at what
    the answer *does*: count, compare with a reference, record the order of calls. Do not look at its text. A blank
@@ -24,9 +24,9 @@ How to write lab NN:
 3. ``labs/solutions/NN_name.ipynb`` is the one source of the notebook. For each task three cells follow each other:
 
    - markdown: ``## Task 1: title (10 minutes, 4 points)``, what to write and what the check looks at;
-   - a solution cell, a function with a docstring and its body between ``### BEGIN SOLUTION`` and ``### END SOLUTION``.
-     Metadata: ``{"nbgrader": {"grade": false, "grade_id": "train_step", "locked": false, "schema_version": 3,
-     "solution": true, "task": false}, "tags": ["hide-input"]}`` (the tag folds it in the book);
+   - a solution cell, a function or class with a docstring and its body between ``### BEGIN SOLUTION`` and
+     ``### END SOLUTION``. Metadata: ``{"nbgrader": {"grade": false, "grade_id": "train_step", "locked": false,
+     "schema_version": 3, "solution": true, "task": false}, "tags": ["hide-input"]}`` (the tag folds it in the book);
    - a check cell of two lines, ``from helpers.labs import Lab`` and ``Lab("NN").check("train_step", train_step)``, so
      that a learner who has rebound ``lab`` is checked all the same. Metadata: ``{"nbgrader": {"grade": true,
      "grade_id": "check_train_step", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task":

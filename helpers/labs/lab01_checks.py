@@ -341,9 +341,8 @@ def _learned(model: nn.Module, test: data.Split, history: Sequence[tuple[float, 
             saw=f"{accuracy:.4f}",
             expected=f"{right:.4f}",
         )
-    return correct(
-        f"{_EPOCHS} epochs on the digits: the loss falls and {measured(100 * right, '%')} of the test is right."
-    )
+    share = measured(100 * right, "%")
+    return correct(f"{_EPOCHS} epochs on the digits: the loss falls, and {share} of the test set is right.")
 
 
 def _batches(*, features: int, classes: int) -> list[Batch]:

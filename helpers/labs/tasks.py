@@ -64,7 +64,7 @@ class Task:
     """One task of a lab: five to twenty minutes of work, checked by what the answer does."""
 
     name: str
-    """What the learner passes to ``lab.check``; also nbgrader's id of the solution cell."""
+    """The function or class to write; also what ``lab.check`` and nbgrader call the task."""
     title: str
     minutes: int
     points: int
@@ -76,8 +76,8 @@ class Task:
     """The ladder, from a nudge to nearly the answer."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise CourseError(f"a task's name must be lower_case; got {self.name!r}. Name it after the function.")
+        if not self.name.isidentifier():
+            raise CourseError(f"a task is named after the function or class to write; got {self.name!r}.")
         if not _SHORTEST_MIN <= self.minutes <= _LONGEST_MIN:
             raise CourseError(
                 f"task {self.name!r} is said to take {self.minutes} minutes; {_SHORTEST_MIN} to {_LONGEST_MIN} "
@@ -136,8 +136,11 @@ def plan(number: str) -> Plan:
 def is_blank(answer: Any) -> bool:
     """Tell whether an answer is still the empty one that the learner's notebook came with.
 
-    Blank are ``...``, ``None``, and a function whose body does nothing but ``...``, ``pass`` or a docstring.
+    Blank are ``...``, ``None``, a function whose body does nothing but ``...``, ``pass`` or a docstring, and a class
+    with such a method.
     """
+    if isinstance(answer, type):
+        return any(is_blank(member) for name, member in vars(answer).items() if hasattr(member, "__code__"))
     if answer is None or isinstance(answer, EllipsisType):
         return True
     code = getattr(answer, "__code__", None)

@@ -39,7 +39,14 @@ def _passes():
     pass
 
 
-@pytest.mark.parametrize("answer", [..., None, _blank_with_docstring, _passes, lambda x: ..., lambda: None])
+class _HalfBlank:
+    def __init__(self) -> None:
+        self.a = 1
+
+    def forward(self): ...
+
+
+@pytest.mark.parametrize("answer", [..., None, _blank_with_docstring, _passes, lambda x: ..., lambda: None, _HalfBlank])
 def test_blank_answers_are_not_attempted(answer: object) -> None:
     assert judge(_task(), answer).outcome is Outcome.NOT_ATTEMPTED
 
@@ -153,7 +160,7 @@ def test_the_last_hint_points_to_the_solution() -> None:
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"name": "Bad Name"}, "lower_case"),
+        ({"name": "Bad Name"}, "named after the function or class"),
         ({"minutes": 40}, "40 minutes"),
         ({"points": 0}, "0 points"),
         ({"hints": ()}, "0 hints"),

@@ -1,4 +1,7 @@
-"""Grade lab 01 with nbgrader from end to end, in a course folder of its own."""
+"""Grade the labs with nbgrader from end to end, in a course folder of its own.
+
+Every lab is released, and its right submission graded; lab 01 is handed in with mistakes and with tricks too.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,8 @@ from helpers.labs.build import learner_notebook, pairs
 from helpers.labs.tasks import plan
 from helpers.machine import checkout
 
-PAIR = pairs()[0]
-LAB = plan("01")
-POINTS = {task.name: task.points for task in LAB.tasks}
+PAIRS = {pair.source.name[:2]: pair for pair in pairs()}
+POINTS = {number: {task.name: task.points for task in plan(number).tasks} for number in PAIRS}
 pytestmark = pytest.mark.slow
 
 UNWEIGHTED = """def train_epoch(step, batches):
@@ -45,10 +47,11 @@ class Course:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.source = root / "source" / "01"
-        self.source.mkdir(parents=True)
         shutil.copy(checkout() / "nbgrader_config.py", root)
-        shutil.copy(PAIR.source, self.source)
+        for number, pair in PAIRS.items():
+            folder = root / "source" / number
+            folder.mkdir(parents=True)
+            shutil.copy(pair.source, folder)
         # While it creates the tables of a fresh database, the first command can fail once; the second works.
         self.run("db", "student", "list", tries=2)
 
@@ -70,16 +73,20 @@ class Course:
             assert left, done.stdout + done.stderr
         raise AssertionError("tries must be at least 1")
 
-    def submit(self, student: str, change: Callable[[nbformat.NotebookNode], None], start: Path) -> None:
-        """Hand in a notebook made from another one."""
+    def notebook(self, step: str, student: str, number: str) -> Path:
+        """Return where nbgrader keeps a lab at one step of its way."""
+        return self.root / step / student / number / PAIRS[number].source.name
+
+    def submit(self, student: str, number: str, start: Path, change: Callable[[nbformat.NotebookNode], None]) -> None:
+        """Hand in a lab, made from another notebook by a change."""
         notebook = nbformat.read(start, as_version=4)
         change(notebook)
-        folder = self.root / "submitted" / student / "01"
-        folder.mkdir(parents=True)
-        nbformat.write(notebook, folder / PAIR.source.name)
+        path = self.notebook("submitted", student, number)
+        path.parent.mkdir(parents=True)
+        nbformat.write(notebook, path)
 
-    def scores(self) -> dict[str, dict[str, float]]:
-        """Return each student's points by task."""
+    def scores(self, number: str) -> dict[str, dict[str, float]]:
+        """Return each student's points in a lab by task."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as book:
@@ -89,7 +96,7 @@ class Course:
                     for notebook in submission.notebooks
                     for grade in notebook.grades
                 }
-                for submission in book.assignment_submissions("01")
+                for submission in book.assignment_submissions(number)
             }
 
 
@@ -115,39 +122,42 @@ def _cheats(notebook: nbformat.NotebookNode) -> None:
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """Release the lab and grade three students at once."""
+    """Release every lab and grade what is handed in."""
     made = Course(tmp_path_factory.mktemp("course"))
-    made.run("generate_assignment", "01")
-    made.submit("right", _nothing, PAIR.source)
-    made.submit("two_mistakes", _two_mistakes, PAIR.source)
-    released = made.root / "release" / "01" / PAIR.source.name
-    made.submit("cheat", _cheats, released)
-    made.run("autograde", "01")
+    for number, pair in PAIRS.items():
+        made.run("generate_assignment", number)
+        made.submit("right", number, pair.source, _nothing)
+    made.submit("two_mistakes", "01", PAIRS["01"].source, _two_mistakes)
+    made.submit("cheat", "01", made.notebook("release", "", "01"), _cheats)
+    for number in PAIRS:
+        made.run("autograde", number)
     return made
 
 
-def test_the_release_is_what_learners_open(course: Course) -> None:
-    released = nbformat.read(course.root / "release" / "01" / PAIR.source.name, as_version=4)
-    ours = learner_notebook(PAIR.source)
+@pytest.mark.parametrize("number", PAIRS)
+def test_the_release_is_what_learners_open(course: Course, number: str) -> None:
+    released = nbformat.read(course.notebook("release", "", number), as_version=4)
+    ours = learner_notebook(PAIRS[number].source)
     assert [(c.cell_type, c.source, c.metadata) for c in released.cells] == [
         (c.cell_type, c.source, c.metadata) for c in ours.cells
     ]
 
 
-def test_a_right_submission_gets_full_marks(course: Course) -> None:
-    assert course.scores()["right"] == POINTS
+@pytest.mark.parametrize("number", PAIRS)
+def test_a_right_submission_gets_full_marks(course: Course, number: str) -> None:
+    assert course.scores(number)["right"] == POINTS[number]
 
 
 def test_a_wrong_one_loses_exactly_its_tasks_points(course: Course) -> None:
-    assert course.scores()["two_mistakes"] == {**POINTS, "train_epoch": 0, "make_resnet18": 0}
+    assert course.scores("01")["two_mistakes"] == {**POINTS["01"], "train_epoch": 0, "make_resnet18": 0}
 
 
 def test_untouched_tasks_a_rebound_lab_and_edited_checks_gain_nothing(course: Course) -> None:
-    assert course.scores()["cheat"] == dict.fromkeys(POINTS, 0)
+    assert course.scores("01")["cheat"] == dict.fromkeys(POINTS["01"], 0)
 
 
 def test_the_graded_copy_tells_the_student_why(course: Course) -> None:
-    graded = nbformat.read(course.root / "autograded" / "two_mistakes" / "01" / PAIR.source.name, as_version=4)
+    graded = nbformat.read(course.notebook("autograded", "two_mistakes", "01"), as_version=4)
     outputs = {o.output_type: o for o in _cell(graded, "check_train_epoch").outputs}
     assert "average over batches" in outputs["display_data"].data["text/plain"]
     assert outputs["error"].ename == "CheckFailedError"
@@ -157,11 +167,11 @@ def test_the_graded_copy_tells_the_student_why(course: Course) -> None:
 def test_grades_are_exported(course: Course) -> None:
     course.run("export")
     with (course.root / "grades.csv").open() as file:
-        rows = {row["student_id"]: row for row in csv.DictReader(file)}
-    total = sum(POINTS.values())
-    assert {name: float(row["score"]) for name, row in rows.items()} == {
-        "right": total,
-        "two_mistakes": total - POINTS["train_epoch"] - POINTS["make_resnet18"],
-        "cheat": 0,
-    }
-    assert {float(row["max_score"]) for row in rows.values()} == {float(total)}
+        rows = {(row["assignment"], row["student_id"]): row for row in csv.DictReader(file)}
+    totals = {number: sum(points.values()) for number, points in POINTS.items()}
+    expected = {(number, "right"): total for number, total in totals.items()}
+    lost = POINTS["01"]["train_epoch"] + POINTS["01"]["make_resnet18"]
+    expected |= {("01", "two_mistakes"): totals["01"] - lost, ("01", "cheat"): 0}
+    scores = {key: float(row["score"]) for key, row in rows.items() if row["score"] not in {"", "None"}}
+    assert {key: scores[key] for key in expected} == expected
+    assert all(float(row["max_score"]) == totals[number] for (number, _), row in rows.items())
