@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from torch._dynamo.utils import get_compilation_metrics
+from torch._logging._internal import set_logs
 
 from helpers.errors import CourseError
 from helpers.graph.tables import html_table
@@ -179,11 +180,11 @@ def recompile_log(function: Callable[..., object], calls: Sequence[tuple[object,
         The lines, without the leading time and process, and with file names instead of paths.
     """
     with contextlib.redirect_stderr(io.StringIO()) as text:
-        torch._logging.set_logs(recompiles=True)
+        set_logs(recompiles=True)
         try:
             count_recompiles(function, calls)
         finally:
-            torch._logging.set_logs()
+            set_logs()
     lines = (re.sub(r"^[A-Z]\d{4} .*?\.py:\d+\] ", "", line) for line in text.getvalue().splitlines())
     return "\n".join(re.sub(r"\S*[/\\](?:ipykernel_\d+[/\\])?(?=[^/\\\s]+:\d+)", "", line) for line in lines)
 
