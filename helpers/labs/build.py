@@ -111,6 +111,22 @@ def is_current(pair: Pair) -> bool:
     return ran and _bare(stored) == _bare(learner_notebook(pair.source))
 
 
+def answered(pair: Pair) -> list[str]:
+    """Return the tasks that somebody has worked on in the learner's notebook.
+
+    A solution cell carries the checksum of the stub it came with, so any edit shows.
+    """
+    from nbgrader.utils import compute_checksum, is_solution
+
+    from helpers.notebooks.execute import read
+
+    if not pair.learner.exists():
+        return []
+    cells = [cell for cell in read(pair.learner).cells if is_solution(cell)]
+    changed = (cell.metadata.nbgrader for cell in cells if cell.metadata.nbgrader.checksum != compute_checksum(cell))
+    return [str(metadata.grade_id) for metadata in changed]
+
+
 def build(pair: Pair) -> None:
     """Write the learner's notebook with the outputs of its untouched run."""
     from helpers.notebooks.execute import execute, write

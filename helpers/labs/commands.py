@@ -12,7 +12,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands ``build`` and ``status`` to a parser."""
     actions = parser.add_subparsers(dest="labs_action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="write labs/NN_*.ipynb from labs/solutions/NN_*.ipynb")
-    build.add_argument("--check", action="store_true", help="write nothing; fail where the two have drifted apart")
+    how = build.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="write nothing; fail where the two have drifted apart")
+    how.add_argument("--discard-answers", action="store_true", help="overwrite notebooks that have answers in them")
     actions.add_parser("status", help="show which tasks are solved")
 
 
@@ -25,25 +27,30 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.labs_action == "status":
             return _status()
-        return _check() if args.check else _build()
+        return _check() if args.check else _build(discard_answers=args.discard_answers)
     except CourseError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _build() -> int:
-    """Write each learner's notebook that is not what its source makes."""
-    from helpers.labs.build import build, is_current, pairs
+def _build(*, discard_answers: bool) -> int:
+    """Write each learner's notebook that is not what its source makes; the status is 1 when one has answers in it."""
+    from helpers.labs.build import answered, build, is_current, pairs
 
+    kept = 0
     for pair in pairs():
         name = f"labs/{pair.learner.name}"
         if is_current(pair):
             print(f"{name} is current")
             continue
+        if (tasks := answered(pair)) and not discard_answers:
+            kept += 1
+            print(f"{name} is kept: it has answers in {', '.join(tasks)}. Move it away, or pass --discard-answers")
+            continue
         print(f"{name} … ", end="", flush=True)
         build(pair)
         print("written")
-    return 0
+    return 1 if kept else 0
 
 
 def _check() -> int:

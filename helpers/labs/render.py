@@ -7,11 +7,10 @@ notebook's own ink, so the boxes read well on light and dark themes.
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from helpers.claims import to_html
 from helpers.labs.tasks import Outcome, Plan, Task, Verdict
 from helpers.plotting import PALETTE
 
@@ -141,8 +140,7 @@ def _faint(page: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escape a text for HTML, then set what stands between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text)).replace("\n", "<br>")
+    return to_html(text).replace("\n", "<br>")
 
 
 def _quoted(name: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import html
 import json
 import logging
+import re
 import subprocess
 import sys
 import warnings
@@ -13,9 +14,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.errors import CourseError
 from helpers.labs import Lab, commands
+from helpers.labs import build as build_module
 from helpers.labs import lab as lab_module
 from helpers.labs.build import CODE_STUB, learner_notebook, pairs
 from helpers.labs.judge import judge, shown
@@ -105,6 +109,7 @@ def test_long_messages_are_cut() -> None:
     assert len(str(judge(_task(), verbose).saw)) < 300
 
 
+@pytest.mark.filterwarnings("ignore:beware")
 def test_nothing_reaches_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
     """Nbgrader takes a test that wrote to standard error for a failed one."""
 
@@ -127,6 +132,15 @@ def test_a_learners_values_are_escaped() -> None:
         assert "<img" not in page
         assert "<b>" not in page
     assert html.escape(evil) in page
+
+
+@given(st.text(alphabet="<>&\"'`ab/\n", max_size=40))
+def test_no_tag_gets_through(text: str) -> None:
+    """Whatever a learner's value holds, the page has the tags of an empty box and ``<code>`` and ``<br>``."""
+    page = verdict_box(_task(), incorrect(text, saw=text, expected=text))._repr_html_()
+    empty = verdict_box(_task(), incorrect("", saw="x", expected="x"))._repr_html_()
+    tags = set(re.findall(r"<[^>]*>", page)) - set(re.findall(r"<[^>]*>", empty))
+    assert tags <= {"<code>", "</code>", "<br>"}
 
 
 def test_verdicts_differ_in_more_than_colour() -> None:
@@ -223,9 +237,7 @@ def test_progress_counts_what_this_kernel_checked() -> None:
 
 def test_status_lists_every_lab(capsys: pytest.CaptureFixture[str]) -> None:
     stored("01").note("fit", Outcome.CORRECT)
-    parser = argparse.ArgumentParser()
-    commands.add_arguments(parser)
-    assert commands.run(parser.parse_args(["status"])) == 0
+    assert _labs("status") == 0
     out = capsys.readouterr().out
     assert "Lab 01, write the loop: 1 of 6 tasks solved" in out
     assert "✓ solved         The loop, put together (6 min)  1 tries, 0 of 3 hints" in out
@@ -275,6 +287,53 @@ def test_the_stub_takes_the_solutions_place(tmp_path: Path) -> None:
     space: dict[str, object] = {}
     exec(made.source, space)
     assert is_blank(space["f"])
+
+
+@pytest.fixture
+def small_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one small lab in it; returns its folder ``labs``."""
+    solutions = tmp_path / "labs" / "solutions"
+    solutions.mkdir(parents=True)
+    text = "def f():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION\n\nf()"
+    _source(solutions, text, {"nbgrader": _SOLUTION})
+    monkeypatch.setattr(build_module, "checkout", lambda: tmp_path)
+    return tmp_path / "labs"
+
+
+def _labs(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    commands.add_arguments(parser)
+    return commands.run(parser.parse_args(arguments))
+
+
+def test_build_writes_runs_and_notices_drift(small_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _labs("build", "--check") == 1
+    assert _labs("build") == 0
+    assert _labs("build", "--check") == 0
+    made = nbformat.read(small_lab / "01_x.ipynb", as_version=4)
+    assert made.cells[0].execution_count == 1
+    assert made.cells[0].outputs == []
+
+    _source(small_lab / "solutions", "def g():\n    return 1", {"nbgrader": _SOLUTION})
+    (small_lab / "02_stray.ipynb").write_text("{}")
+    capsys.readouterr()
+    assert _labs("build", "--check") == 1
+    out = capsys.readouterr().out
+    assert "labs/01_x.ipynb is not what labs/solutions/01_x.ipynb makes" in out
+    assert "labs/02_stray.ipynb has no source" in out
+
+
+def test_build_keeps_a_learners_answers(small_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _labs("build") == 0
+    path = small_lab / "01_x.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[0].source = "def f():\n    return 7"
+    nbformat.write(notebook, path)
+    assert _labs("build") == 1
+    assert "it has answers in f" in capsys.readouterr().out
+    assert "return 7" in path.read_text()
+    assert _labs("build", "--discard-answers") == 0
+    assert "return 7" not in path.read_text()
 
 
 @pytest.mark.parametrize(
