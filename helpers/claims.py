@@ -30,6 +30,8 @@ _OPEN, _CLOSE = "⟨", "⟩"
 """Brackets around measured numbers; ``tests/nbval_sanitize.cfg`` looks for them."""
 
 _MEASURED = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
+_CODE = re.compile("`([^`<]+)`")
+"""Looked for in escaped text, where ``<`` begins an element: code never reaches across one."""
 
 
 class Verdict(StrEnum):
@@ -59,10 +61,10 @@ class Claim:
 
     def _repr_html_(self) -> str:
         colour, mark = _COLOURS[self.verdict], _MARKS[self.verdict]
-        verdict = html.escape(self.verdict + (f" on {self.depends_on}" if self.depends_on else ""))
+        verdict = to_html(self.verdict + (f" on {self.depends_on}" if self.depends_on else ""))
         return (
             f'<div class="loop-claim" style="border-left:0.4em solid {colour};padding:0.5em 1em;margin:0.5em 0">'
-            f"<div>“{html.escape(self.statement)}”</div>"
+            f"<div>“{to_html(self.statement)}”</div>"
             f'<div style="color:{colour};font-weight:bold">{mark} {verdict}</div>'
             f"<div>{to_html(self.because)}</div></div>"
         )
@@ -137,8 +139,9 @@ def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
 
 
 def to_html(text: str) -> str:
-    """Return text for a page: escaped, each measured number in an element of class ``measured``."""
-    return _MEASURED.sub(r'<span class="measured" title="measured on this machine">\1</span>', html.escape(text))
+    """Return text for a page: escaped, what stands in backticks as code, measured numbers of class ``measured``."""
+    marked = _MEASURED.sub(r'<span class="measured" title="measured on this machine">\1</span>', html.escape(text))
+    return _CODE.sub(r"<code>\1</code>", marked)
 
 
 def _significant(value: float, digits: int) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,6 @@ def test_a_measured_number_has_a_unit_and_as_many_digits_as_asked():
 
 def test_what_nbval_leaves_out_is_the_measured_number_alone():
     import configparser
-    import re
 
     rules = configparser.RawConfigParser()
     rules.read(Path(__file__).parent / "nbval_sanitize.cfg")
@@ -76,11 +76,22 @@ def test_what_nbval_leaves_out_is_the_measured_number_alone():
 
 
 @settings(deadline=None)  # times mean nothing on a busy machine
-@given(st.text(alphabet="⟨⟩<>a", max_size=12))
-def test_spans_are_closed_whatever_the_brackets(text: str):
-    page = to_html(text)
-    assert page.count("<span") == page.count("</span>")
-    assert page.count("<") == page.count("<span") + page.count("</span>")
+@given(st.text(alphabet="⟨⟩<>`a", max_size=12))
+def test_elements_are_closed_whatever_the_brackets_and_backticks(text: str):
+    open_now = []
+    for closing, name in re.findall("<(/?)([^ >]*)", to_html(text)):
+        assert name in {"span", "code"}
+        if closing:
+            assert open_now.pop() == name
+        else:
+            open_now.append(name)
+    assert open_now == []
+
+
+def test_backticks_are_shown_as_code():
+    made = claim("`f(a<b)` is free", holds=True, depends_on="`n`", because="`.item()` waits.")
+    page = made._repr_html_()
+    assert "`" not in page and "<code>f(a&lt;b)</code>" in page and page.count("<code>") == 3
 
 
 def notebook(path: Path, *stored: object) -> Path:
