@@ -1,12 +1,15 @@
+# mypy: disable-error-code="misc"
 """The course's models under Lightning, with a trainer that prints nothing and leaves nothing behind.
 
 Only chapter 03 and its like need this module; it imports Lightning, which takes seconds, so nothing else here does.
+Lightning is untyped to mypy here, hence the line above.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import lightning
@@ -20,7 +23,7 @@ _LOGGER = "lightning.pytorch"
 """Under this name Lightning announces devices and tips at level INFO."""
 
 
-class Classifier(lightning.LightningModule):  # type: ignore[misc]  # Lightning is Any to mypy here
+class Classifier(lightning.LightningModule):
     """A classifier in Lightning's terms: what a step computes, and with which optimizer.
 
     Everything else of the loop (devices, ``zero_grad``, ``backward``, ``step``, train and eval mode) is Lightning's.
@@ -45,14 +48,31 @@ class Classifier(lightning.LightningModule):  # type: ignore[misc]  # Lightning 
         """Return the optimizer that Lightning is to step."""
         return torch.optim.SGD(self.parameters(), lr=self.lr, momentum=self.momentum)
 
-    def on_train_epoch_start(self) -> None:
-        """Tell the data which epoch it is; Lightning does so itself for samplers alone."""
-        set_epoch = getattr(self.trainer.train_dataloader, "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(self.current_epoch)
+
+class EpochLoader:
+    """Training batches in a form in which Lightning tells them the epoch.
+
+    Lightning announces the epoch to a loader's ``sampler`` only, and asks for the first epoch's iterator before it
+    does so. So this loader is its own sampler, and begins a pass when its first batch is asked for.
+    """
+
+    def __init__(self, batches: Any) -> None:
+        """Wrap ``batches``, which have ``set_epoch`` and a length (:class:`helpers.data.Batches`)."""
+        self._batches = batches
+        self.sampler = self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass; called by Lightning."""
+        self._batches.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._batches  # a generator: nothing happens until the first batch is wanted
 
 
-class StepLosses(lightning.Callback):  # type: ignore[misc]
+class StepLosses(lightning.Callback):
     """Keep the loss of every step.
 
     The losses stay tensors on their device until ``values`` is read, so that recording makes no step wait.

@@ -7,9 +7,11 @@ whole step, whatever the framework does in it.
 
 from __future__ import annotations
 
-import statistics
+import itertools
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 from helpers.errors import CourseError
@@ -33,18 +35,21 @@ class StepClock:
         """Return the batches with this clock in them: it ticks whenever one is asked for."""
         return ClockedBatches(batches, self)
 
-    def median_s(self) -> float:
-        """Return the median time between two ticks in seconds; a few slow steps do not move it.
+    def least(self) -> float:
+        """Return the shortest time between two ticks in seconds: that of a step which nothing else disturbed.
 
         Raises:
             CourseError: If fewer than three steps were seen.
+
+        Source:
+            The documentation of Python's ``timeit``: longer times are mostly other processes taking the core.
         """
         if len(self.moments) < 3:
             raise CourseError(
                 f"the clock ticked {len(self.moments)} times; expected at least 3. "
                 "Train on clock.over(batches), or call clock.tick() in every step."
             )
-        return statistics.median(after - before for before, after in zip(self.moments, self.moments[1:], strict=False))
+        return min(after - before for before, after in itertools.pairwise(self.moments))
 
 
 class ClockedBatches:
@@ -75,7 +80,7 @@ def compare_steps(runs: Mapping[str, Run], *, rounds: int = 5, warmup: int = 1) 
         warmup: Rounds not counted, first.
 
     Returns:
-        For each candidate and round, the median seconds of a step.
+        For each candidate and round, the least seconds of a step.
 
     Raises:
         CourseError: If a run ticks its clock fewer than three times.
@@ -86,5 +91,38 @@ def compare_steps(runs: Mapping[str, Run], *, rounds: int = 5, warmup: int = 1) 
             clock = StepClock()
             run(clock)
             if round_ >= warmup:
-                seconds[name].append(clock.median_s())
+                seconds[name].append(clock.least())
     return Timings(seconds={name: tuple(values) for name, values in seconds.items()})
+
+
+def python_calls_per_step(run: Run) -> float:
+    """Return how many Python functions are called in a step, in the thread that trains.
+
+    The run is slower than usual, and the hook of a debugger or profiler is off meanwhile.
+
+    Args:
+        run: Trains for at least three steps with the clock that it is given.
+    """
+    counter = _CallCounter()
+    before = sys.getprofile()
+    sys.setprofile(counter.on_event)
+    try:
+        run(counter)
+    finally:
+        sys.setprofile(before)
+    return counter.least()
+
+
+class _CallCounter(StepClock):
+    """A clock whose time is the number of Python calls so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
+
+    def on_event(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            self._calls += 1
+
+    def tick(self) -> None:
+        self.moments.append(float(self._calls))

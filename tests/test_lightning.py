@@ -10,7 +10,7 @@ import pytest
 from helpers import models, train
 from helpers.config import TrainConfig
 from helpers.data import Split, load
-from helpers.lightning import Classifier, StepLosses, trainer
+from helpers.lightning import Classifier, EpochLoader, StepLosses, trainer
 from helpers.seeding import seed_all
 
 
@@ -32,12 +32,27 @@ def test_losses_and_metrics_equal_the_own_loop(split: Split):
     models.same_weights(theirs, ours)
     config = TrainConfig(epochs=2, device="cpu", progress=False)
     history = train.fit(ours, split.batches(32, shuffle=True), config)
-    losses = StepLosses()
+    losses, loader = StepLosses(), EpochLoader(split.batches(32, shuffle=True))
+    loader.set_epoch(5)  # what an earlier run may have left
     run = trainer(max_epochs=2, accelerator="cpu", callbacks=[losses])
-    run.fit(Classifier(theirs, lr=config.lr, momentum=config.momentum), split.batches(32, shuffle=True))
+    run.fit(Classifier(theirs, lr=config.lr, momentum=config.momentum), loader)
     assert losses.values == pytest.approx(history.step_losses, rel=1e-5)
     assert run.callback_metrics["loss"].item() == pytest.approx(history.last.train.loss, rel=1e-5)
     assert run.callback_metrics["accuracy"].item() == pytest.approx(history.last.train.accuracy)
+
+
+def test_a_resumed_run_takes_the_right_epoch(split: Split, tmp_path):
+    def run(epochs, **options):
+        seed_all(0)
+        losses = StepLosses()
+        made = trainer(max_epochs=epochs, accelerator="cpu", callbacks=[losses])
+        made.fit(Classifier(models.mlp()), EpochLoader(split.batches(32, shuffle=True)), **options)
+        return made, losses.values
+
+    whole = run(2)[1]
+    first, values = run(1)
+    first.save_checkpoint(tmp_path / "one.ckpt")
+    assert values + run(2, ckpt_path=tmp_path / "one.ckpt")[1] == whole
 
 
 def test_no_losses_before_the_first_step():

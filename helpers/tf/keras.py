@@ -1,6 +1,8 @@
+# mypy: disable-error-code="misc, name-defined"
 """Keras's ``fit`` beside our own loops: a model whose step is a tape, and callbacks that look inside ``fit``.
 
-Importing this module imports TensorFlow, since its classes derive from Keras's.
+Importing this module imports TensorFlow, since its classes derive from Keras's. mypy sees no types in either, hence the
+line above.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="loop_to_cluster")
-class TapeModel(keras.Model):  # type: ignore[misc, name-defined]  # Keras is Any to mypy
+class TapeModel(keras.Model):
     """A model for ``compile`` and ``fit`` whose step is written out.
 
     Make one from any functional model: ``TapeModel(inputs=model.inputs, outputs=model.outputs)``.
@@ -58,7 +60,7 @@ def compiled(model: Any, config: TrainConfig, *, metrics: tuple[Any, ...] = ()) 
     return model
 
 
-class LoggedLosses(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+class LoggedLosses(keras.callbacks.Callback):
     """Keep what ``fit`` logs as the loss after every step."""
 
     def __init__(self) -> None:
@@ -70,7 +72,7 @@ class LoggedLosses(keras.callbacks.Callback):  # type: ignore[misc, name-defined
         self.values.append(float((logs or {})["loss"]))
 
 
-class SetEpoch(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+class SetEpoch(keras.callbacks.Callback):
     """Tell the data which epoch begins, so that each has its own order. Keras itself never does."""
 
     def __init__(self, dataset: Any) -> None:
@@ -82,7 +84,7 @@ class SetEpoch(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         self._dataset.set_epoch(epoch)
 
 
-class Tick(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+class Tick(keras.callbacks.Callback):
     """Tick a clock when a step begins."""
 
     def __init__(self, clock: StepClock) -> None:
