@@ -94,10 +94,12 @@ def registered_kernels(operator: str, *, keys: Sequence[str] | None = COMMON_KEY
 def _table(operator: str) -> dict[str, Kernel]:
     try:
         text = torch._C._dispatch_dump_table(operator)
-    except RuntimeError as error:
-        raise CourseError(f"PyTorch has no operator {operator!r}; expected a name such as 'aten::mm'.") from error
-    rows = (_ROW.match(line) for line in text.splitlines())
-    return {row["key"]: _kernel(operator, row) for row in rows if row}
+    except RuntimeError:  # a name that cannot be one; an unknown name has an empty table
+        text = ""
+    rows = [row for row in map(_ROW.match, text.splitlines()) if row]
+    if not rows:
+        raise CourseError(f"PyTorch has no operator {operator!r}; expected a name such as 'aten::mm'.")
+    return {row["key"]: _kernel(operator, row) for row in rows}
 
 
 def _kernel(operator: str, row: re.Match[str]) -> Kernel:

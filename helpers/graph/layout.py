@@ -24,6 +24,10 @@ _MAX_LABEL = 60
 """Characters of one line of a label; longer ones end in an ellipsis."""
 
 
+_FOLD = "the fold\0"
+"""Key of the box that counts what was left out; no name of a real operation holds a NUL."""
+
+
 class Kind(StrEnum):
     """What a box stands for; each kind has a colour and a shape, so that colour alone carries nothing."""
 
@@ -148,7 +152,7 @@ def fold(diagram: Diagram, max_nodes: int) -> Diagram:
         return diagram
     kept = diagram.nodes[: max_nodes - 1]
     hidden = {node.key for node in diagram.nodes[max_nodes - 1 :]}
-    rest = Node(key="folded", label=f"… {len(hidden)} more", kind=Kind.FOLDED)
+    rest = Node(key=_FOLD, label=f"… {len(hidden)} more", kind=Kind.FOLDED)
     renamed = dict.fromkeys(hidden, rest.key)
     edges = {
         Edge(start=renamed.get(e.start, e.start), end=renamed.get(e.end, e.end), dashed=e.dashed): None

@@ -111,8 +111,10 @@ def _fx_node(node: torch.fx.Node, held: Mapping[str, str]) -> Node:
 
 
 def _shape(value: object) -> str:
-    """Return a tensor's shape as a second line of a label, symbols of unknown sizes included."""
-    return f"\n[{', '.join(str(size) for size in value.shape)}]" if isinstance(value, torch.Tensor) else ""
+    """Return a tensor's shape as a second line of a label, with ``?`` for a size that is left open."""
+    if not isinstance(value, torch.Tensor):
+        return ""
+    return "\n[" + ", ".join(str(size) if str(size).isdigit() else "?" for size in value.shape) + "]"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
