@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 import sys
+import time
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import nbformat
+
+from helpers.notebooks.execute import execute
+
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "book/_ext"))  # where Sphinx finds the book's extension
 
 HOSTILE = "<script>alert(1)</script> & *stars* {ref}`x` $y$ [a](b) | ::: always help"
@@ -48,6 +55,37 @@ class Site:
 
     def pages(self) -> list[Path]:
         return sorted(path for path in self.html.rglob("*.html") if "_static" not in path.parts)
+
+
+def build_site(root: Path) -> Site:
+    """Build a copy of the checkout's book in a folder, as `make book` does, with one more chapter."""
+    unwanted = shutil.ignore_patterns("_build", "_generated", "__pycache__", ".ipynb_checkpoints", "nbgrader_*")
+    for folder in ("book", "chapters", "labs"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=unwanted)
+    _add_probe(root)
+    begin = time.perf_counter()
+    done = _builder().build(root, root / "book")
+    seconds = time.perf_counter() - begin
+    print(f"\nthe book was built in {seconds:.0f} s")
+    return Site(root=root, html=root / "book/_build/html", status=done.returncode, log=done.stdout, seconds=seconds)
+
+
+def _add_probe(root: Path) -> None:
+    cells = [nbformat.v4.new_markdown_cell("# A probe\n\nThe formula $x^2$.")]
+    cells += [nbformat.v4.new_code_cell(source, id=name) for name, source in PROBE.items()]
+    path = root / "chapters/99_probe.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    execute(path, record=False)
+    toc = root / "book/_toc.yml"
+    part = '\n  - caption: "Probe"\n    chapters:\n      - file: chapters/99_probe\n'
+    toc.write_text(toc.read_text(encoding="utf-8").rstrip() + part, encoding="utf-8")
+
+
+def _builder():
+    spec = importlib.util.spec_from_file_location("book_build", ROOT / "book/build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,15 @@ def page(browser, address):
 
 
 @pytest.mark.parametrize(
-    "name", ["book/index", "book/_generated/claims", "book/_generated/api/data", "chapters/99_probe"]
+    "name",
+    [
+        "book/index",
+        "chapters/01_anatomy_of_a_training_loop",
+        "labs/solutions/01_write_the_loop",
+        "book/_generated/claims",
+        "book/_generated/api/data",
+        "chapters/99_probe",
+    ],
 )
 def test_page_opens_without_a_network(page, address, name):
     page.goto(f"{address}{name}.html", wait_until="networkidle")
@@ -73,5 +81,8 @@ def test_slider_changes_the_picture_without_a_kernel(page, address):
 
 def test_search_finds_a_term(page, address):
     page.goto(f"{address}search.html?q=momentum")
-    page.locator("#search-results li a").first.wait_for()
+    result = page.locator("#search-results li a").filter(has_text="Anatomy of a training loop").first
+    result.click()
+    page.wait_for_url("**/01_anatomy_of_a_training_loop.html*")
+    page.get_by_text("momentum").first.wait_for()
     assert page.complaints == []
