@@ -134,13 +134,16 @@ def test_a_learners_values_are_escaped() -> None:
     assert html.escape(evil) in page
 
 
-@given(st.text(alphabet="<>&\"'`ab/\n", max_size=40))
+_MEASURED = ('<span class="measured" title="measured on this machine">', "</span>")
+
+
+@given(st.text(alphabet="⟨⟩<>&\"'`ab/\n", max_size=40))
 def test_no_tag_gets_through(text: str) -> None:
     """Whatever a learner's value holds, the page has the tags of an empty box and ``<code>`` and ``<br>``."""
     page = verdict_box(_task(), incorrect(text, saw=text, expected=text))._repr_html_()
     empty = verdict_box(_task(), incorrect("", saw="x", expected="x"))._repr_html_()
     tags = set(re.findall(r"<[^>]*>", page)) - set(re.findall(r"<[^>]*>", empty))
-    assert tags <= {"<code>", "</code>", "<br>"}
+    assert tags <= {"<code>", "</code>", "<br>", *_MEASURED}
 
 
 def test_verdicts_differ_in_more_than_colour() -> None:
