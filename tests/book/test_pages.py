@@ -69,16 +69,15 @@ def test_status_keeps_machines_apart(tmp_path):
 
 def test_status_shows_the_measured_ratios(tmp_path):
     (tmp_path / "book/_data").mkdir(parents=True)
-    rows = [
-        {"Compared with": "textbook | loop", "Ratio": 0.07954, "At most": 0.1},
-        {"Compared with": "x", "Ratio": 1, "At most": None},
-    ]
-    (tmp_path / "book/_data/bench.json").write_text(
-        json.dumps({"table": rows, "date": "2026-01-02", "about": "Three epochs."})
-    )
+    kept = {"name": "textbook | loop", "ratio": 0.0795, "bound": 0.1, "relation": "at most", "unit": "×", "holds": True}
+    missed = kept | {"name": "products", "ratio": 3.0, "holds": False, "stretch": True, "us_per_step": 812.4}
+    machine = {"processor": "a <b>", "cores": 2.0}
+    bench = {"rows": [kept, missed], "date": "2026-01-02", "machine": machine}
+    (tmp_path / "book/_data/bench.json").write_text(json.dumps(bench))
     page = status_page.render(tmp_path)
-    assert "Three epochs\\. Measured on 2026\\-01\\-02\\." in page
-    assert "| textbook \\| loop | 0\\.0795 | 0\\.1 |" in page
+    assert "Measured on 2026\\-01\\-02 on a \\<b\\> with 2 cores" in page
+    assert "| textbook \\| loop | 0\\.0795 × | at most 0\\.1 | yes |" in page
+    assert "| **no** (stretch) | 812 µs |" in page
 
 
 def test_every_module_has_a_page_and_a_line_in_the_index():

@@ -86,20 +86,23 @@ def _readable(value: Any, unit: str) -> str:
 
 
 def _bench(bench: dict[str, Any]) -> str:
-    """Return the table of ratios that `make bench` wrote.
-
-    Args:
-        bench: ``table`` is a list of rows, objects with the same keys, which are the heads of the columns; ``date``
-            and ``about``, a sentence on what was compared, are optional.
-    """
-    rows = bench["table"]
-    about = " ".join(filter(None, [bench.get("about"), f"Measured on {bench['date']}." if "date" in bench else ""]))
-    numbers = {column for column, value in enumerate(rows[0].values()) if isinstance(value, int | float)}
-    cells = [[escape(_significant(value)) for value in row.values()] for row in rows]
-    return (
-        f"## Speed\n\n{escape(about)}\n\n{table([escape(head) for head in rows[0]], cells, right=frozenset(numbers))}"
+    """Return the table of ratios that `make bench` wrote; `tests/benchmarks/rows.py` says what each field means."""
+    rows = [
+        [
+            escape(row["name"]),
+            escape(f"{row['ratio']:.3g} {row['unit']}"),
+            escape(f"{row['relation']} {row['bound']:g}"),
+            ("yes" if row["holds"] else "**no**") + (" (stretch)" if row.get("stretch") else ""),
+            escape(f"{row['us_per_step']:.0f} µs" if "us_per_step" in row else ""),
+            escape(row.get("note", "")),
+        ]
+        for row in bench["rows"]
+    ]
+    head = ["Compared with", "Measured", "Bound", "Kept", "A step of ours", ""]
+    machine = bench["machine"]
+    about = (
+        "`make bench` trains the same model on the same data with the course's loop and with others, in turns, and "
+        f"compares their times. Measured on {escape(bench['date'])} on {escape(machine['processor'])} with "
+        f"{escape(_readable(machine['cores'], ''))} cores."
     )
-
-
-def _significant(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"## Speed\n\n{about}\n\n{table(head, rows, right=frozenset({1, 4}))}"
