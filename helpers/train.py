@@ -49,7 +49,12 @@ class Totals:
         Args:
             loss: Mean loss of the batch, a scalar.
             hits: Which samples were answered right, bool ``[B]``; see :func:`answered_right`.
+
+        Raises:
+            ValueError: If the loss is not one number.
         """
+        if loss.ndim:
+            raise ValueError(f"the loss has shape {list(loss.shape)}; expected one number, the batch's mean.")
         self._losses.append(loss)
         self._hits.append(hits)
         self._samples.append(len(hits))
@@ -338,7 +343,9 @@ def _progress(
 ) -> Generator[tuple[Tensor, Tensor], None, None]:
     """Yield the batches, checking their form, behind a progress bar."""
     title = f"epoch {state.epoch + 1}/{config.epochs}"
-    with tqdm(batches, desc=title, unit="batch", leave=False, disable=not config.progress) as bar:
+    # An iterator, not the loader: tqdm.auto calls iter() twice, which would start a DataLoader's workers twice.
+    once, total = iter(batches), _length(batches)
+    with tqdm(once, total=total, desc=title, unit="batch", leave=False, disable=not config.progress) as bar:
         for step, batch in enumerate(bar):
             yield explain.pair(batch)
             if config.log_every and (step + 1) % config.log_every == 0:
