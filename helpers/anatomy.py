@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -15,11 +16,34 @@ from torch.nn import functional
 
 from helpers import plotting
 from helpers.claims import measured, to_html
+from helpers.graph.layout import Diagram, Drawing, Kind, Node, arrows, draw
 from helpers.optim import TrainState
 from helpers.timing import readable
 
 PHASES = ("data", "forward", "backward", "optimizer")
 """The parts of a step, in order."""
+
+
+_WORK = {
+    "next batch": "disk, CPU, network",
+    "forward": "keeps activations",
+    "loss": "one number",
+    "backward": "fills gradients",
+    "optimizer step": "moves parameters",
+    "zero_grad": "drops gradients",
+}
+"""The parts of the loop in order, and what each touches."""
+
+
+def draw_loop() -> Drawing:
+    """Return a picture of the loop: its parts in order, and back to the first."""
+    kinds = {"next batch": Kind.INPUT}
+    nodes = tuple(
+        Node(key=part, label=f"{part}\n{what}", kind=kinds.get(part, Kind.OPERATION)) for part, what in _WORK.items()
+    )
+    circle = arrows(list(pairwise([*_WORK, "next batch"])))
+    alt = f"The loop: {', '.join(_WORK)}, and back to the next batch."
+    return draw(Diagram(nodes=nodes, edges=circle), alt=alt, direction="right")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers import data, models, seeding
-from helpers.anatomy import PHASES, time_phases, trace_step
+from helpers.anatomy import PHASES, draw_loop, time_phases, trace_step
 from helpers.config import TrainConfig
 from helpers.optim import TrainState
 
@@ -90,3 +90,10 @@ def test_too_few_batches_to_time_are_refused(model, batch):
     state = TrainState.create(model, TrainConfig())
     with pytest.raises(ValueError, match="there were 5 batches"):
         time_phases(model, [batch] * 5, state)
+
+
+def test_the_loop_is_drawn_as_a_circle():
+    diagram = draw_loop().diagram
+    starts, ends = ([getattr(edge, name) for edge in diagram.edges] for name in ("start", "end"))
+    assert starts == [node.key for node in diagram.nodes]
+    assert ends == [*starts[1:], starts[0]]
