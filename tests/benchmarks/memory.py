@@ -33,6 +33,7 @@ def _measure(what: str, root: Path) -> float:
     from helpers import data, downloads, models, train
     from helpers.config import TrainConfig
 
+    torch.set_num_threads(1)
     before = psutil.Process().memory_info().rss
     if what == "fit":
         samples = len(downloads.read_idx(root / "MNIST/raw/train-labels-idx1-ubyte", 1))
@@ -42,7 +43,7 @@ def _measure(what: str, root: Path) -> float:
         loaded = data.load("mnist", root=root, download=False)
         split, splits = loaded.train, [loaded.train, loaded.test]
     if what != "load":
-        train.fit(models.mlp(), split.batches(64, shuffle=True), TrainConfig(epochs=3, progress=False))
+        train.fit(models.mlp(), split.batches(64, shuffle=True), TrainConfig(epochs=2, progress=False))
     return (_peak_bytes() - before) / sum(part.images.nbytes + part.labels.nbytes for part in splits)
 
 
