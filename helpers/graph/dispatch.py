@@ -30,7 +30,7 @@ COMMON_KEYS = ("AutocastCPU", "AutogradCPU", "CPU", "QuantizedCPU", "SparseCPU",
 _ROW = re.compile(r"(?P<key>\w+): (?P<skip>fallthrough )?registered at (?P<file>[^\[]+):\d+ \[(?P<how>[\w ]+)\]")
 _FUSED = re.compile(r"(cpp|triton)\w*_fused_")
 _REGION = "Torch-Compiled Region"
-_NO_WORK = frozenset({"aten::resolve_conj", "aten::resolve_neg", "aten::detach_", "aten::set_"})
+_NO_WORK = frozenset({"aten::resolve_conj", "aten::resolve_neg", "aten::detach_", "aten::set_", "aten::_unsafe_view"})
 """Operators that have a kernel and touch no element in ordinary use."""
 _READ = "aten::_local_scalar_dense"
 
@@ -57,11 +57,9 @@ class Table(tuple[Kernel, ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        cells = (
-            (k.operator, k.key, "skipped" if k.falls_through else k.how, "" if k.falls_through else k.file)
-            for k in self
-        )
-        return html_table(("operator", "dispatch key", "what is registered", "in PyTorch's file"), cells)
+        cells = ((k.key, "skipped" if k.falls_through else k.how, "" if k.falls_through else k.file) for k in self)
+        operator = next((k.operator for k in self), "")
+        return html_table((f"{operator}: dispatch key", "what is registered", "in PyTorch's file"), cells)
 
     def __repr__(self) -> str:
         rows = (f"{k.operator} {k.key}: {'skipped' if k.falls_through else f'{k.how}, {k.file}'}" for k in self)
@@ -121,6 +119,11 @@ class Route(Table):
     def chosen(self) -> Kernel:
         """The kernel that computes, or that calls other operators (``math kernel``)."""
         return self[-1]
+
+    @property
+    def path(self) -> str:
+        """The keys visited, in order, for example ``AutogradCPU → CPU``."""
+        return " → ".join(kernel.key for kernel in self)
 
 
 def route(operator: str, *tensors: torch.Tensor) -> Route:
