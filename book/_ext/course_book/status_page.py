@@ -38,7 +38,12 @@ def _notebooks(root: Path, runs: dict[str, dict[str, Any]]) -> str:
     folders = {"chapters": 0, "labs/solutions": 1, "labs": 2}
     names = sorted(runs, key=lambda name: (folders.get(str(Path(name).parent), 3), name))
     rows = [
-        [f"{escape(title_of(root / name))}", f"`{name}`", f"{runs[name]['run_s']:.0f} s", escape(runs[name]["date"])]
+        [
+            f"{escape(title_of(root / name))}",
+            f"`{name}`",
+            f"{runs[name]['run_s']:.0f} s",
+            f"[{escape(runs[name]['date'])}]{{.one-line}}",
+        ]
         for name in names
     ]
     if not rows:
