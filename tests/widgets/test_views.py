@@ -18,6 +18,14 @@ def gate(x, w):
     return torch.sigmoid(h) * h
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiler_cache(tmp_path_factory):
+    """Keep generated code out of the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def args():
     return torch.ones(8, 8), torch.eye(8) * 3
