@@ -17,6 +17,9 @@ from typing import Any
 from helpers.errors import CourseError
 from helpers.timing import Timings
 
+Timer = Callable[[], float]
+"""Returns a growing number, usually seconds: ``time.perf_counter``, or ``time.process_time`` on a shared machine."""
+
 Run = Callable[["StepClock"], object]
 """Trains for some steps and ticks the clock once in each."""
 
@@ -24,19 +27,20 @@ Run = Callable[["StepClock"], object]
 class StepClock:
     """Notes the moments at which steps begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, timer: Timer = time.perf_counter) -> None:
         self.moments: list[float] = []
+        self._timer = timer
 
     def tick(self) -> None:
         """Note that a step begins."""
-        self.moments.append(time.perf_counter())
+        self.moments.append(self._timer())
 
     def over(self, batches: Iterable[Any]) -> ClockedBatches:
         """Return the batches with this clock in them: it ticks whenever one is asked for."""
         return ClockedBatches(batches, self)
 
     def least(self) -> float:
-        """Return the shortest time between two ticks in seconds: that of a step which nothing else disturbed.
+        """Return the shortest time between two ticks: that of a step which nothing else disturbed.
 
         Raises:
             CourseError: If fewer than three steps were seen.
@@ -71,13 +75,17 @@ class ClockedBatches:
         return getattr(self._batches, name)
 
 
-def compare_steps(runs: Mapping[str, Run], *, rounds: int = 5, warmup: int = 1) -> Timings:
+def compare_steps(
+    runs: Mapping[str, Run], *, rounds: int = 5, warmup: int = 1, timer: Timer = time.perf_counter
+) -> Timings:
     """Time a step of each candidate; the candidates take turns, as in :func:`helpers.timing.compare`.
 
     Args:
         runs: Name to a function that trains for at least three steps with the clock that it is given.
         rounds: Counted rounds.
         warmup: Rounds not counted, first.
+        timer: What to measure. The processor time of this process, ``time.process_time``, leaves out the time in
+            which other processes have the cores; it knows nothing of a GPU.
 
     Returns:
         For each candidate and round, the least seconds of a step.
@@ -88,14 +96,14 @@ def compare_steps(runs: Mapping[str, Run], *, rounds: int = 5, warmup: int = 1) 
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for round_ in range(warmup + rounds):
         for name, run in runs.items():
-            clock = StepClock()
+            clock = StepClock(timer)
             run(clock)
             if round_ >= warmup:
                 seconds[name].append(clock.least())
     return Timings(seconds={name: tuple(values) for name, values in seconds.items()})
 
 
-def python_calls_per_step(run: Run) -> float:
+def python_calls_per_step(run: Run) -> int:
     """Return how many Python functions are called in a step, in the thread that trains.
 
     The run is slower than usual, and the hook of a debugger or profiler is off meanwhile.
@@ -103,26 +111,17 @@ def python_calls_per_step(run: Run) -> float:
     Args:
         run: Trains for at least three steps with the clock that it is given.
     """
-    counter = _CallCounter()
+    calls = 0
+
+    def on_event(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    clock = StepClock(lambda: calls)
     before = sys.getprofile()
-    sys.setprofile(counter.on_event)
+    sys.setprofile(on_event)
     try:
-        run(counter)
+        run(clock)
     finally:
         sys.setprofile(before)
-    return counter.least()
-
-
-class _CallCounter(StepClock):
-    """A clock whose time is the number of Python calls so far."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls = 0
-
-    def on_event(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
-            self._calls += 1
-
-    def tick(self) -> None:
-        self.moments.append(float(self._calls))
+    return int(clock.least())

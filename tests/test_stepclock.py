@@ -28,6 +28,13 @@ def test_slow_steps_do_not_count():
     assert clock.least() == 1.0
 
 
+def test_the_timer_can_be_chosen():
+    numbers = iter([3.0, 4.0, 6.0, 9.0])
+    clock = StepClock(lambda: next(numbers))
+    list(clock.over("abcd"))
+    assert clock.moments == [3.0, 4.0, 6.0, 9.0]
+
+
 def test_too_few_ticks_are_named():
     with pytest.raises(CourseError, match=r"ticked 2 times; expected at least 3.*clock\.over"):
         compare_steps({"short": lambda clock: list(clock.over("ab"))})
