@@ -22,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from helpers.errors import CourseError
 from helpers.graph.tables import html_table
-from helpers.tf import quiet_stderr
+from helpers.quiet import quiet_stderr
 
 COMMON_KEYS = ("AutocastCPU", "AutogradCPU", "CPU", "QuantizedCPU", "SparseCPU", "SparseCsrCPU", "Meta")
 """Keys that every build of PyTorch has, in the order in which the dispatcher asks them."""

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from helpers.labs.tasks import Task, Verdict, as_code, incorrect, is_blank, not_attempted
-from helpers.tf import quiet_stderr
+from helpers.quiet import quiet_stderr
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))

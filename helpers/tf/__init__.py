@@ -19,17 +19,14 @@ import importlib
 import importlib.util
 import os
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from helpers.errors import CourseError
+from helpers.quiet import quiet_stderr
 
-__all__ = ["quiet_stderr", "tensorflow"]
+__all__ = ["tensorflow"]
 
-_STDERR_FD = 2
 _NATIVE_LOG_LEVEL = "2"  # TensorFlow's scale: 0 all, 1 no INFO, 2 no WARNING either, 3 not even ERROR
 
 
@@ -55,43 +52,6 @@ def tensorflow() -> Any:
         gpus = module.config.list_physical_devices("GPU")  # loads the CUDA libraries, which also print
     _grow_memory(module, gpus)
     return module
-
-
-@contextmanager
-def quiet_stderr() -> Iterator[None]:
-    """Hold back what native code writes to file descriptor 2.
-
-    The text is dropped when the block succeeds and written to ``sys.stderr`` when it raises. The descriptor is
-    restored in both cases. Python's own warnings pass where ``sys.stderr`` is not that descriptor, as in Jupyter.
-    Where there is no descriptor 2 (a daemon that closed it), nothing is redirected.
-
-    Yields:
-        Nothing; the redirection lasts for the block.
-    """
-    try:
-        saved = os.dup(_STDERR_FD)
-    except OSError:
-        yield
-        return
-    with tempfile.TemporaryFile() as held:
-        _flush(sys.stderr)
-        os.dup2(held.fileno(), _STDERR_FD)
-        failed = True
-        try:
-            yield
-            failed = False
-        finally:
-            _flush(sys.stderr)  # before the descriptor moves back, or the text would escape
-            os.dup2(saved, _STDERR_FD)
-            os.close(saved)
-            if failed:
-                held.seek(0)
-                sys.stderr.write(held.read().decode(errors="replace"))
-
-
-def _flush(stream: Any) -> None:
-    if stream is not None:  # pythonw and some daemons have no sys.stderr
-        stream.flush()
 
 
 def _load_triton_first() -> None:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from helpers.tf import quiet_stderr, tensorflow
+from helpers.quiet import quiet_stderr
+from helpers.tf import tensorflow
 
 
 def run(code: str) -> "subprocess.CompletedProcess[str]":
@@ -27,7 +28,7 @@ def test_import_leaves_thread_counts_alone():
 
 def test_a_failed_import_shows_what_was_held_back():
     done = run(
-        "import os\nfrom helpers.tf import quiet_stderr\n"
+        "import os\nfrom helpers.quiet import quiet_stderr\n"
         "with quiet_stderr():\n    os.write(2, b'native complaint\\n')\n    raise ImportError('no library')"
     )
     assert done.returncode == 1
