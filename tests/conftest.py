@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from book_site import Site, build_site
+
+from tests.book_site import Site, build_site
 
 FLAGS = [
     "--no-sandbox",  # continuous integration runs as root in a container

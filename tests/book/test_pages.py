@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from html import unescape
 
-import book_site  # noqa: F401  (puts the book's extension on the path)
 from course_book import api_pages, claims_page, status_page
 from course_book.myst import claim_label, escape, prose, table, title_of
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+
+import tests.book_site  # noqa: F401  (puts the book's extension on the path)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1))

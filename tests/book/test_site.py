@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from book_site import HOSTILE, ROOT, elements, shown_text
 
 from helpers.claims import collect
+from tests.book_site import HOSTILE, ROOT, elements, shown_text
 
 LOADS = {
     "script": "src",
