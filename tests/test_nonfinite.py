@@ -2,6 +2,7 @@
 
 import copy
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,21 +17,20 @@ from helpers.data import Split
 from helpers.nonfinite import Limits, NonFiniteLoss, ReplayPoint
 from helpers.optim import TrainState
 from helpers.train import fit
+from tests import runs
+from tests.runs import one_thread
 
 NAN = float("nan")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other on a busy machine cost far more than these small models."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def alone() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 def quiet(**settings: object) -> TrainConfig:
-    return TrainConfig(**{"epochs": 1, "progress": False, "device": "cpu", **settings})
+    return runs.quiet(**{"epochs": 1, **settings})
 
 
 def sound(samples: int = 40) -> Split:
