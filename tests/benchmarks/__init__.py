@@ -11,8 +11,9 @@ How it is measured:
 - A ratio is taken round by round, and the median of the rounds counts (:mod:`helpers.timing`).
 - All train the same model from the same weights on the same data: images and labels in the shape of MNIST,
   written as real IDX files. Their losses and accuracies are compared, so that nobody wins by doing less.
-- PyTorch has one thread. On a busy machine with few cores a second one makes times depend on what else runs,
-  and it helps this small model little. TensorFlow's threads are left as it chooses them, in Keras's favour.
+- PyTorch has one thread where nothing else is said. A second one helps this small model little, and its threads
+  spin while they wait for each other: where something else needs the core, a step takes ten times as long and
+  more. TensorFlow's threads are left as it chooses them, in Keras's favour.
 - Peers get the fastest ordinary use known to us: the course's in-memory batches instead of a ``DataLoader``,
   the fused optimizer, scores kept on the device, no progress bar.
 """

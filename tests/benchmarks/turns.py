@@ -18,10 +18,6 @@ from .contenders import BATCH, CONTENDERS, Scores
 
 WARM_UP_STEPS = 20
 
-WAIT_ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""By default OpenMP's threads spin while they wait for each other. Where something else needs the core, that
-makes a step of two threads ten to fifty times as long."""
-
 
 class Worker:
     """A contender in its own process, asleep until it has the turn."""
@@ -44,7 +40,6 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=WAIT_ASLEEP | os.environ,
         )
         self._answer()
 
