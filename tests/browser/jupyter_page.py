@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-SECOND = 1000
-"""Playwright counts in milliseconds."""
-START = 120 * SECOND
-"""For JupyterLab or a kernel to start on a busy machine."""
-RUN = 480 * SECOND
-"""For all cells of a chapter, which may take 60 s on a quiet machine."""
+STEP_MS = 120_000
+"""For each single thing to happen on a busy machine, such as a kernel's start."""
+RUN_MS = 900_000
+"""For all cells of a chapter, which take up to 60 s on a quiet machine."""
 
 BUSY = re.compile(r"\[\*\]")
+IDLE = re.compile(r"\(ipykernel\) \| Idle")
 DONE = re.compile(r"\[\d+\]")
 
 
@@ -33,11 +32,13 @@ class JupyterPage:
         self.page = page
         self._address = urlsplit(address)
         self._clone = clone
+        page.set_default_timeout(STEP_MS)
+        expect.set_options(timeout=STEP_MS)
 
     def open(self, path: str) -> None:
         """Open a file at its own address, with no other tab."""
         place = self._address._replace(path=f"/lab/tree/{path}", query=f"reset&{self._address.query}")
-        self.page.goto(place.geturl(), timeout=START)
+        self.page.goto(place.geturl())
 
     @property
     def notebook(self) -> Locator:
@@ -47,15 +48,14 @@ class JupyterPage:
     def cell(self, number: int) -> Locator:
         """Return a cell, counted from 0 with the cells of text, scrolled into view."""
         cell = self.notebook.locator(f'.jp-Cell[data-windowed-list-index="{number}"]')
-        cell.scroll_into_view_if_needed(timeout=START)
+        cell.scroll_into_view_if_needed()
         return cell
 
     def wait_for_kernel(self) -> None:
         """Wait until the notebook is there and its kernel waits for work."""
-        expect(self.notebook.locator(".jp-Cell").first).to_be_visible(timeout=START)
-        expect(self.notebook.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute(
-            "data-status", "idle", timeout=START
-        )
+        expect(self.notebook.locator(".jp-Cell").first).to_be_visible()
+        # The notebook's own indicator says idle also before there is a kernel; a cell run then only loses its output.
+        expect(self.page.locator("#jp-main-statusbar").get_by_text(IDLE)).to_be_visible()
 
     def menu(self, *names: str) -> None:
         """Choose from the menu bar, for example ``menu("Run", "Run All Cells")``."""
@@ -67,16 +67,19 @@ class JupyterPage:
         """Run all cells and wait for the last one."""
         self.menu("Run", "Run All Cells")
         prompts = self.notebook.locator(".jp-CodeCell .jp-InputPrompt")
-        expect(prompts.filter(has_text=BUSY).first).to_be_attached(timeout=START)
-        expect(prompts.filter(has_text=BUSY)).to_have_count(0, timeout=RUN)
+        expect(prompts.filter(has_text=BUSY).first).to_be_attached()
+        expect(prompts.filter(has_text=BUSY)).to_have_count(0, timeout=RUN_MS)
         self.wait_for_kernel()
 
     def run_cell(self, number: int) -> Locator:
-        """Run a cell with Shift-Enter and return it once it is done."""
+        """Run a cell with Shift-Enter and return it once it is done, which its number shows: it must be a new one."""
         cell = self.cell(number)
+        prompt = cell.locator(".jp-InputPrompt")
+        before = prompt.inner_text()
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
-        expect(cell.locator(".jp-InputPrompt")).to_have_text(DONE, timeout=START)
+        expect(prompt).not_to_have_text(before)
+        expect(prompt).to_have_text(DONE)
         self.wait_for_kernel()
         return cell
 
@@ -101,7 +104,7 @@ class JupyterPage:
         """Save the notebook in front and return it as it lies on the disk."""
         before = (self._clone / path).stat().st_mtime_ns
         with self.page.expect_response(
-            lambda response: response.request.method == "PUT" and "/api/contents/" in response.url, timeout=START
+            lambda response: response.request.method == "PUT" and "/api/contents/" in response.url
         ):
             self.menu("File", "Save Notebook")
         saved = self._clone / path
