@@ -22,6 +22,11 @@ MAX_NODES = 60
 
 _MAX_LABEL = 60
 """Characters of one line of a label; longer ones end in an ellipsis."""
+_SIZE = re.compile(r'width="(?P<width>[0-9.]+)pt" height="(?P<height>[0-9.]+)pt"')
+_COLUMN_PT = 600
+"""The width of JupyterLab's column in a window of 1280 pixels."""
+_SMALLEST = 0.7
+"""A picture that would have to shrink further to fit is scrolled instead: its words could not be read."""
 
 
 _FOLD = "the fold\0"
@@ -227,12 +232,21 @@ def _escape(label: str) -> str:
 
 
 def _for_a_page(svg: str, alt: str) -> str:
-    """Drop the XML header, comments and tooltips; add the alternative text and let the picture shrink to its column."""
+    """Drop the XML header, comments and tooltips; add the alternative text and let the picture shrink to its column.
+
+    JupyterLab shows an SVG at its own size and cuts off what is wider than its column, so that size is limited too.
+    """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<!--.*?-->\n?", "", body, flags=re.DOTALL)
     body = re.sub(r"<title>[^<]*</title>\n?", "", body)
     attributes = f'<svg role="img" aria-label={quoteattr(alt)} style="max-width:100%;height:auto"'
-    return body.replace("<svg", attributes, 1).strip()
+    return _SIZE.sub(_at_most_a_column, body.replace("<svg", attributes, 1).strip(), count=1)
+
+
+def _at_most_a_column(size: re.Match[str]) -> str:
+    width, height = (float(size[name]) for name in ("width", "height"))
+    scale = max(_SMALLEST, min(1.0, _COLUMN_PT / width))
+    return f'width="{width * scale:.0f}pt" height="{height * scale:.0f}pt"'
 
 
 def arrows(pairs: Sequence[tuple[str, str]]) -> tuple[Edge, ...]:

@@ -54,6 +54,16 @@ def test_any_label_gives_well_formed_svg(label):
     ElementTree.fromstring(drawing.svg)
 
 
+@pytest.mark.parametrize(("letters", "wide_pt"), [(1, (0, 200)), (35, (599, 601)), (58, (602, 2000))])
+def test_picture_fits_its_column_unless_it_would_get_too_small(letters, wide_pt):
+    nodes = tuple(Node(key=str(number), label="m" * letters) for number in range(2))
+    root = ElementTree.fromstring(draw(Diagram(nodes=nodes), alt="two boxes").svg)
+    width, height = (float(root.get(name).removesuffix("pt")) for name in ("width", "height"))
+    assert wide_pt[0] <= width <= wide_pt[1]
+    *_, drawn_width, drawn_height = map(float, root.get("viewBox").split())
+    assert width / height == pytest.approx(drawn_width / drawn_height, rel=0.05)
+
+
 def test_any_alternative_text_gives_well_formed_svg():
     root = ElementTree.fromstring(draw(chain(2), alt='5 < 6 & "so on"').svg)
     assert root.get("aria-label") == '5 < 6 & "so on"'
