@@ -31,12 +31,14 @@ class Row:
 
     name: str
     ratio: float
-    """Rounded to three digits; in the unit of ``unit``."""
+    """In the unit of ``unit``."""
     bound: float
     relation: Literal["at most", "less than"]
     unit: Literal["×", "s"] = "×"
     stretch: bool = False
     """Whether a miss is reported and does not fail the run."""
+    ratios: tuple[float, ...] = ()
+    """The ratio of every round, of which ``ratio`` is the median."""
     us_per_step: float | None = None
     """Of the course's loop in this comparison, where it has steps."""
     seconds_per_epoch: float | None = None
@@ -49,18 +51,25 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without what does not apply."""
-        values = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, "")}
+        values = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, "", ())}
         return values | {"holds": self.holds}
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as aligned text."""
-    head = ("comparison", "measured", "bound", "")
-    body = [(row.name, f"{row.ratio:.3g} {row.unit}", f"{row.relation} {row.bound:g}", _verdict(row)) for row in rows]
-    widths = [max(len(line[column]) for line in (head, *body)) for column in range(4)]
+    head = ("comparison", "measured", "lowest to highest", "bound", "")
+    body = [
+        (row.name, f"{row.ratio:.3g} {row.unit}", _spread(row), f"{row.relation} {row.bound:g}", _verdict(row))
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in (head, *body)]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _spread(row: Row) -> str:
+    return f"{min(row.ratios):.3g} to {max(row.ratios):.3g}" if row.ratios else ""
 
 
 def _verdict(row: Row) -> str:
