@@ -52,7 +52,7 @@ book: setup ## build the book's pages from the notebooks' stored outputs
 	@$(python) book/build.py
 
 bench: bench-setup ## measure the training loop beside its peers; writes book/_data/bench.json
-	@$(python) -m pytest tests/benchmarks
+	@$(python) -m tests.benchmarks
 
 bench-setup:
 	$(prepare) $(extras),peers
