@@ -1,4 +1,4 @@
-"""One function, three ways to run it: eager, traced and compiled, drawn as who has the word when.
+"""One function, three ways to run it: eager, traced and compiled, drawn as who is at work when, Python or a kernel.
 
 Each picture has two lanes. Python is above, the kernels that do the arithmetic are below, and the line that joins them
 goes through the call in the order in which things happened. What is drawn comes from a profile of a real call.
