@@ -66,7 +66,7 @@ class Claim:
             f'<div class="loop-claim" style="border-left:0.4em solid {colour};padding:0.5em 1em;margin:0.5em 0">'
             f"<div>“{to_html(self.statement)}”</div>"
             f'<div style="color:{colour};font-weight:bold">{mark} {verdict}</div>'
-            f"<div>{to_html(self.because)}</div></div>"
+            f"<div>{to_html(sentence(self.because))}</div></div>"
         )
 
     def _ipython_display_(self) -> None:
@@ -136,6 +136,11 @@ def measured(value: object, unit: str = "", *, digits: int = 3) -> str:
     fraction = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     text = _significant(float(value), digits) if fraction else str(value)  # type: ignore[arg-type]
     return f"{_OPEN}{text}{' ' + unit if unit else ''}{_CLOSE}"
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop: in the box it stands alone."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def to_html(text: str) -> str:

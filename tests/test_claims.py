@@ -223,3 +223,9 @@ def test_a_claim_can_be_shown_again_in_a_later_cell(shell):
     shell("other = 1")
     (output,) = shell("made")
     assert "loop-claim" in output["data"]["text/html"]
+
+
+def test_the_evidence_is_a_sentence_of_its_own_in_the_box() -> None:
+    made = Claim(statement="x", verdict=Verdict.HOLDS, because="it was measured")
+    assert "<div>It was measured.</div>" in made._repr_html_()
+    assert made._repr_html_() == dataclasses.replace(made, because="It was measured.")._repr_html_()

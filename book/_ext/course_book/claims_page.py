@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from course_book.myst import claim_label, escape, prose, table, title_of
-from helpers.claims import Claim, Verdict, collect
+from helpers.claims import Claim, Verdict, collect, sentence
 
 MARKS = {Verdict.HOLDS: "✓", Verdict.DOES_NOT_HOLD: "✗", Verdict.DEPENDS: "≈"}
 
@@ -56,6 +56,6 @@ def _box(label: str, claim: Claim) -> str:
 
 [{MARKS[claim.verdict]} {claim.verdict}{tail}]{{.verdict}} · [see the measurement](#{label})
 
-{prose(claim.because)}
+{prose(sentence(claim.because))}
 :::
 """
