@@ -29,6 +29,7 @@ METADATA_KEY = "loop_claim"
 _OPEN, _CLOSE = "⟨", "⟩"
 """Brackets around measured numbers; ``tests/nbval_sanitize.cfg`` looks for them."""
 
+_MARK = '<span class="measured" title="measured on this machine" style="text-decoration:underline dotted">'
 _MEASURED = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 _CODE = re.compile("`([^`<]+)`")
 """Looked for in escaped text, where ``<`` begins an element: code never reaches across one."""
@@ -145,7 +146,7 @@ def sentence(text: str) -> str:
 
 def to_html(text: str) -> str:
     """Return text for a page: escaped, what stands in backticks as code, measured numbers of class ``measured``."""
-    marked = _MEASURED.sub(r'<span class="measured" title="measured on this machine">\1</span>', html.escape(text))
+    marked = _MEASURED.sub(rf"{_MARK}\1</span>", html.escape(text))
     return _CODE.sub(r"<code>\1</code>", marked)
 
 

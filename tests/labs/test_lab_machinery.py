@@ -134,7 +134,10 @@ def test_a_learners_values_are_escaped() -> None:
     assert html.escape(evil) in page
 
 
-_MEASURED = ('<span class="measured" title="measured on this machine">', "</span>")
+_MEASURED = (
+    '<span class="measured" title="measured on this machine" style="text-decoration:underline dotted">',
+    "</span>",
+)
 
 
 @given(st.text(alphabet="⟨⟩<>&\"'`ab/\n", max_size=40))

@@ -39,8 +39,7 @@ def _notebooks(root: Path, runs: dict[str, dict[str, Any]]) -> str:
     names = sorted(runs, key=lambda name: (folders.get(str(Path(name).parent), 3), name))
     rows = [
         [
-            f"{escape(title_of(root / name))}",
-            f"`{name}`",
+            f"{escape(title_of(root / name))}<br>`{name}`",
             f"{runs[name]['run_s']:.0f} s",
             f"[{escape(runs[name]['date'])}]{{.one-line}}",
         ]
@@ -48,8 +47,8 @@ def _notebooks(root: Path, runs: dict[str, dict[str, Any]]) -> str:
     ]
     if not rows:
         return ""
-    rows.append(["**All of them**", "", f"**{sum(run['run_s'] for run in runs.values()):.0f} s**", ""])
-    return "## Notebooks\n\n" + table(["Notebook", "File", "Run time", "Date"], rows, right=frozenset({2}))
+    rows.append(["**All of them**", f"**{sum(run['run_s'] for run in runs.values()):.0f} s**", ""])
+    return "## Notebooks\n\n" + table(["Notebook", "Run time", "Date"], rows, right=frozenset({1}))
 
 
 def _missing(root: Path, runs: dict[str, dict[str, Any]]) -> str:
@@ -99,15 +98,16 @@ def _bench(bench: dict[str, Any]) -> str:
             escape(f"{row['relation']} {row['bound']:g}"),
             ("yes" if row["holds"] else "**no**") + (" (stretch)" if row.get("stretch") else ""),
             escape(f"{row['us_per_step']:.0f} µs" if "us_per_step" in row else ""),
-            escape(row.get("note", "")),
         ]
         for row in bench["rows"]
     ]
-    head = ["Compared with", "Measured", "Bound", "Kept", "A step of ours", ""]
+    head = ["Comparison", "Measured", "Bound", "Kept", "A step of ours"]
+    notes = [f"- **{escape(row['name'])}:** {escape(row['note'])}" for row in bench["rows"] if row.get("note")]
     machine = bench["machine"]
     about = (
         "`make bench` trains the same model on the same data with the course's loop and with others, in turns, and "
         f"compares their times. Measured on {escape(bench['date'])} on {escape(machine['processor'])} with "
         f"{escape(_readable(machine['cores'], ''))} cores."
     )
-    return f"## Speed\n\n{about}\n\n{table(head, rows, right=frozenset({1, 4}))}"
+    figures = table(head, rows, right=frozenset({1, 4}))
+    return f"## Speed\n\n{about}\n\n{figures}\n" + "\n".join(notes) + "\n"
