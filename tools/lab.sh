@@ -16,9 +16,12 @@ trust=(--NotebookNotary.db_file="$PWD/.course/signatures.db" --NotebookNotary.se
 shopt -s nullglob
 notebooks=(chapters/*.ipynb labs/*.ipynb labs/solutions/*.ipynb)
 if ((${#notebooks[@]})); then # without a name `jupyter trust` would wait for a notebook on its input
-  jupyter trust "${trust[@]}" "${notebooks[@]}" >/dev/null
+  jupyter trust --log-level=WARN "${trust[@]}" "${notebooks[@]}" >/dev/null
 fi
 options+=("${trust[@]}")
+
+# What kernels and server say to each other is encrypted; plain, each kernel would print a warning.
+options+=(--MappingKernelManager.transport_encryption=auto)
 
 if [ "$(id -u)" = 0 ]; then
   options+=(--allow-root) # in a container there is often no other user
