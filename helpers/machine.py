@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from helpers.errors import CourseError
+
 _CGROUP_V2_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _CGROUP_V1_QUOTA = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 _CGROUP_V1_PERIOD = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
@@ -55,7 +57,7 @@ def describe() -> Machine:
         cores=usable_cores(),
         memory_bytes=psutil.virtual_memory().total,
         shared_memory_bytes=shared_memory_bytes(),
-        disk_free_bytes=shutil.disk_usage(Path.cwd()).free,
+        disk_free_bytes=shutil.disk_usage(checkout()).free,
     )
 
 
@@ -116,14 +118,19 @@ def scratch(name: str = "") -> Path:
     The folder is ``$LOOP_SCRATCH`` where that is set, and ``.scratch`` in the checkout otherwise.
 
     Raises:
-        ValueError: If the name would leave the scratch folder.
+        ValueError: If the name would leave the scratch folder, or no folder can have it.
+        CourseError: If the folder cannot be made.
     """
     return _folder(Path(os.environ.get("LOOP_SCRATCH") or checkout() / ".scratch"), name)
 
 
 def _folder(base: Path, name: str) -> Path:
-    path = (base / name).resolve()
-    if not path.is_relative_to(base.resolve()):
+    if "\0" in name or not (path := (base / name).resolve()).is_relative_to(base.resolve()):
         raise ValueError(f"the name must stay below {base}; got {name!r}. Use a plain name such as 'chapter01'.")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CourseError(
+            f"the folder {path} cannot be made ({error.strerror}). Set LOOP_SCRATCH to a folder that you can write to."
+        ) from error
     return path

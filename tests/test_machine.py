@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers import machine
+from helpers.errors import CourseError
 
 
 @pytest.fixture
@@ -106,3 +107,19 @@ def test_a_folder_beside_with_the_same_beginning_is_outside(tmp_path: Path, monk
     monkeypatch.setenv("LOOP_SCRATCH", str(tmp_path / "base"))
     with pytest.raises(ValueError, match="must stay below"):
         machine.scratch("../base2")
+
+
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOOP_SCRATCH", str(tmp_path))
+    with pytest.raises(ValueError, match="Use a plain name"):
+        machine.scratch("a\0b")
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "dangling/below"])
+def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str):
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "dangling").symlink_to("/proc/nowhere")
+    monkeypatch.setenv("LOOP_SCRATCH", str(tmp_path / place))
+    with pytest.raises(CourseError, match=r"cannot be made .*Set LOOP_SCRATCH to a folder"):
+        machine.scratch("a")
+    assert (tmp_path / "file").read_text() == "kept"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import logging
+import re
 import reprlib
 import sys
 import sysconfig
@@ -19,12 +20,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from helpers.labs.surroundings import usual_surroundings
 from helpers.labs.tasks import Task, Verdict, as_code, incorrect, is_blank, not_attempted
 from helpers.quiet import quiet_stderr
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _LONGEST_MESSAGE = 240
+_WRONG_CALL = re.compile(r"[\w>]\(\) (takes|missing|got an unexpected|got multiple)|is not callable$")
+"""How Python says that something cannot be called, or not with these arguments."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
@@ -37,13 +41,15 @@ def judge(task: Task, *answers: Any) -> Verdict:
         task: The task.
         *answers: What the learner hands in, as the task's check takes it.
     """
-    if not answers or any(is_blank(answer) for answer in answers):
-        return not_attempted("Fill in the cell above, run it, then run this one again.")
     check = task.function()
     try:
-        with _quiet():
+        if not answers or any(is_blank(answer) for answer in answers):
+            return not_attempted("Fill in the cell above, run it, then run this one again.")
+        with _quiet(), usual_surroundings():
             return check(*answers)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:  # the learner's way out of an endless loop
+        raise
+    except BaseException as error:  # SystemExit, and exceptions that the learner derives from BaseException
         return _raised(error, check.__code__.co_filename)
 
 
@@ -76,8 +82,16 @@ def _raised(error: BaseException, ours: str) -> Verdict:
         error: What was raised.
         ours: The file of the check, whose lines are not the learner's.
     """
-    seen = f"`{type(error).__name__}`: {_message(error)}"
+    message = _message(error)
+    seen = f"`{type(error).__name__}`: {message}"
     place = _learners_line(error.__traceback__, ours)
+    if place is None and isinstance(error, TypeError) and _WRONG_CALL.search(message):
+        return incorrect(
+            "The check could not call your code: it must be a function or class that takes the arguments which the "
+            "cell came with.",
+            saw=seen,
+            expected="the name and the arguments of the cell's first line, as they were",
+        )
     if place is None:
         return incorrect(
             "Your code ran, but the check could not use what it gave back.",
@@ -94,7 +108,10 @@ def _raised(error: BaseException, ours: str) -> Verdict:
 
 def _message(error: BaseException) -> str:
     """Return the error's message in one line; TensorFlow and Dynamo put the point at one end of a long text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception:  # an exception class of the learner's can fail to say what it is
+        return "(its message cannot be read)"
     if not lines:
         return "(no message)"
     text = lines[-1] if lines[0].startswith("in user code") else lines[0]

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from helpers.claims import sentence
+from helpers.errors import CourseError
 from helpers.labs.judge import judge
 from helpers.labs.progress import Record, stored
 from helpers.labs.render import Box, Listing, hint_box, notice_box, progress_box, solution_text, verdict_box
@@ -62,6 +64,7 @@ class Lab:
         _outcomes.setdefault(self._plan.number, {})[name] = verdict.outcome
         self._record.note(name, verdict.outcome)
         _show(verdict_box(task, verdict))
+        self._tell_problem()
         if _GRADING and verdict.outcome is not Outcome.CORRECT:
             raise CheckFailedError(f"{task.title}: {verdict.outcome}. {verdict.message}")
 
@@ -69,6 +72,7 @@ class Lab:
         """Show the next hint for a task; each call goes one rung further, also in a later session."""
         task = self._plan.task(name)
         _show(hint_box(task, self._record.climb(name, len(task.hints))))
+        self._tell_problem()
 
     def solution(self, name: str) -> None:
         """Show one way to solve a task, from the lab's source where this copy of the course carries it."""
@@ -78,6 +82,13 @@ class Lab:
             _show(notice_box("No solutions here", "This copy of the course comes without `labs/solutions`."))
         else:
             _show(solution_text(task, code))
+
+    def _tell_problem(self) -> None:
+        """Say once that the progress is not kept."""
+        if (problem := self._record.problem) is not None:
+            self._record.problem = None
+            message = f"Checks and hints work as before. {sentence(problem)}"
+            _show(notice_box("Your progress is not kept beyond this kernel", message))
 
     def progress(self) -> None:
         """Show how each task stands in this kernel; ``course labs status`` counts earlier sessions too."""
@@ -105,7 +116,10 @@ def _record(number: str) -> Record:
     """Return the learner's record; running a lab's solution or grading it is nobody's progress."""
     if _GRADING or Path.cwd().name == "solutions":
         return Record(path=None)
-    return stored(number)
+    try:
+        return stored(number)
+    except CourseError as error:
+        return Record(path=None, problem=str(error))
 
 
 def _show(box: Box | Listing) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -35,6 +36,8 @@ class Record:
     """The progress of one lab. With ``path`` None it is kept in memory only."""
 
     path: Path | None
+    problem: str | None = None
+    """Why it is kept in memory although it should be in a file."""
     tasks: dict[str, TaskProgress] = field(default_factory=dict)
 
     def of(self, name: str) -> TaskProgress:
@@ -59,20 +62,34 @@ class Record:
             return
         # Written beside and renamed, so that a kernel killed here leaves the old file whole.
         fresh = self.path.with_suffix(f".{os.getpid()}.tmp")
-        fresh.write_text(json.dumps({task: asdict(value) for task, value in self.tasks.items()}, indent=1))
-        fresh.replace(self.path)
+        try:
+            fresh.write_text(json.dumps({task: asdict(value) for task, value in self.tasks.items()}, indent=1))
+            fresh.replace(self.path)
+        except OSError as error:  # a full disk must not keep anybody from a check or a hint
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            advice = "Set LOOP_SCRATCH to a folder that you can write to."
+            self.problem = f"{self.path} cannot be written ({error.strerror}). {advice}"
+            self.path = None
 
 
 def stored(number: str) -> Record:
-    """Return the progress of a lab from the course's scratch folder; a damaged file counts as empty."""
+    """Return the progress of a lab from the course's scratch folder; a damaged file counts as empty.
+
+    Raises:
+        CourseError: If the scratch folder cannot be made.
+    """
     path = scratch("labs") / f"{number}.json"
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         tasks = {str(name): _restore(value) for name, value in raw.items()}
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         tasks = {}
     return Record(path=path, tasks=tasks)
 
 
 def _restore(value: Any) -> TaskProgress:
-    return TaskProgress(solved=bool(value["solved"]), tries=int(value["tries"]), hints=int(value["hints"]))
+    solved, counts = value["solved"], (value["tries"], value["hints"])
+    if not isinstance(solved, bool) or not all(type(count) is int and count >= 0 for count in counts):
+        raise ValueError(f"expected solved to be true or false and two counts; got {value!r}")
+    return TaskProgress(solved=solved, tries=counts[0], hints=counts[1])

@@ -7,6 +7,7 @@ notebook's own ink, so the boxes read well on light and dark themes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,9 +59,10 @@ class Listing:
 def verdict_box(task: Task, verdict: Verdict) -> Box:
     """Return the box of a check's verdict."""
     head = f"{_MARKS[verdict.outcome]} {_WORDS[verdict.outcome]}: {task.title}"
-    rows = [(name, text) for name, text in (("saw", verdict.saw), ("expected", verdict.expected)) if text]
-    lines = [head, f"  {verdict.message}", *(f"  {name + ':':<9} {text}" for name, text in rows)]
-    body = f"<div>{_prose(verdict.message)}</div>"
+    message = _visible(verdict.message)
+    rows = [(name, _visible(text)) for name, text in (("saw", verdict.saw), ("expected", verdict.expected)) if text]
+    lines = [head, f"  {message}", *(f"  {name + ':':<9} {text}" for name, text in rows)]
+    body = f"<div>{_prose(message)}</div>"
     if rows:
         body += _grid("max-content 1fr", [cell for name, text in rows for cell in (_faint(name), _prose(text))])
     if verdict.outcome is Outcome.INCORRECT:
@@ -141,6 +143,14 @@ def _faint(page: str) -> str:
 
 def _prose(text: str) -> str:
     return to_html(text).replace("\n", "<br>")
+
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control codes and lone surrogates: a terminal would obey the first, and a page cannot hold the second."""
+
+
+def _visible(text: str) -> str:
+    return _UNSEEN.sub("�", text)
 
 
 def _quoted(name: str) -> str:

@@ -358,3 +358,45 @@ def test_the_command_needs_no_framework() -> None:
     code = "import sys, helpers.labs.commands, helpers.labs.tasks as t; [t.plan(n) for n in t.numbers()]; "
     code += "sys.exit(any(name in sys.modules for name in ('torch', 'tensorflow', 'nbformat', 'IPython')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("number", ["true", '"no"', "-1", "1.5", "1e400", '"7"', "null", "[[" * 5000 + "]]" * 5000])
+@pytest.mark.parametrize("field", ["solved", "tries", "hints"])
+def test_a_record_with_impossible_values_counts_as_empty(field: str, number: str) -> None:
+    fields = {"solved": "false", "tries": "1", "hints": "1", field: number}
+    if (field, number) == ("solved", "true"):
+        fields["tries"] = "true"
+    record = stored("01")
+    assert record.path is not None
+    task = ", ".join(f'"{name}": {value}' for name, value in fields.items())
+    record.path.write_text(f'{{"fit": {{{task}}}}}')
+    assert stored("01").tasks == {}
+    Lab("01").hint("fit")
+    assert stored("01").of("fit").hints == 1
+
+
+def _no_folder(scratch: Path) -> None:
+    scratch.write_text("a file")
+
+
+def _a_folder_in_the_records_place(scratch: Path) -> None:
+    (scratch / "labs" / "01.json" / "full").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("spoil", [_no_folder, _a_folder_in_the_records_place])
+def test_a_lab_works_where_progress_cannot_be_kept(spoil, own_progress: Path, capsys) -> None:
+    spoil(own_progress)
+    lab = Lab("01")
+    for _ in range(2):
+        lab.hint("fit")
+    out = capsys.readouterr().out
+    assert [f"Hint {n} of 3" in out for n in (1, 2)] == [True, True], "the ladder is climbed in memory"
+    assert out.count("Your progress is not kept beyond this kernel") == 1
+    assert "Set LOOP_SCRATCH to a folder that you can write to" in out
+    assert not list(own_progress.rglob("*.tmp"))
+
+
+def test_status_names_a_scratch_folder_that_cannot_be_made(own_progress: Path, capsys) -> None:
+    own_progress.write_text("a file")
+    assert _labs("status") == 1
+    assert "Set LOOP_SCRATCH" in capsys.readouterr().err
