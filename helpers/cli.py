@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after the program's name; those of the process by default.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no ✓ shows a ? and stops nothing
+        sys.stdout.reconfigure(errors="replace")
     try:
         parsed = _parser(arguments).parse_args(arguments)
         return _run(parsed)
@@ -50,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         sys.stderr.close()
         return 0
+    except OSError as error:
+        print(f"course: {error}. Look at the path, its permissions and the free space there.", file=sys.stderr)
+        return ERROR_STATUS
     except KeyboardInterrupt:
         print("course: stopped.", file=sys.stderr)
         return INTERRUPTED_STATUS

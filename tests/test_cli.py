@@ -93,3 +93,27 @@ def test_a_reader_that_leaves_early_is_no_error():
         )
     assert ended.returncode == 0
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied", "a.ipynb"), OSError(28, "No space left")])
+def test_what_the_system_refuses_is_one_message_and_status_2(stand_in, capsys, error):
+    def run(args):
+        raise error
+
+    stand_in.run = run
+    assert cli.main(["stand-in"]) == 2
+    assert capsys.readouterr().err == f"course: {error}. Look at the path, its permissions and the free space there.\n"
+
+
+def test_a_path_that_is_too_long_is_no_traceback(capsys):
+    assert cli.main(["notebooks", "check", "a" * 5000]) == 2
+    assert "course: [Errno 36] File name too long" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+def test_a_terminal_without_our_signs_gets_question_marks(encoding, tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "LOOP_SCRATCH": str(tmp_path)}
+    command = [sys.executable, "-m", "helpers.cli", "labs", "status"]
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert b"? not attempted" in ended.stdout
