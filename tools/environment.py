@@ -28,6 +28,10 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of builds without CUDA. Their version is 2.x+cpu, which a pin on 2.x accepts and prefers."""
 LOCK = ".loop-to-cluster.lock"
 RECORD = ".loop-to-cluster.json"
+MARKS = ("pyvenv.cfg", "conda-meta", RECORD)
+"""One of these makes a folder an environment. A bin/python alone does not: /usr and many a home folder have one."""
+OWN = {"bin", "include", "lib", "lib64", "share", "etc", "man", "setup.log", "pyvenv.cfg", ".gitignore", "CACHEDIR.TAG"}
+"""What Python, pip, Jupyter and this tool put into an environment. Nothing else is ever removed."""
 NEEDED_GB = {"plain": 14, "cpu": 6}
 """Measured: the environment takes 8.6 GB, 4.1 GB of them CUDA libraries that the CPU build leaves out; the rest is
 for pip's downloads."""
@@ -155,11 +159,7 @@ def interpreter(venv: Path, record: dict[str, Any]) -> Python:
         )
     if (venv / "conda-meta").exists():
         raise SetupError(f"{venv} is a conda environment without a working python and pip. Make it again with conda.")
-    if any(child.name != LOCK for child in venv.iterdir()):
-        print(f"The environment in {venv} is broken or half-made: making it again.", flush=True)
-    for child in venv.iterdir():
-        if child.name != LOCK:
-            shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
+    clear(venv)
     print(f"Making {venv} with Python {sys.version.split()[0]}", flush=True)
     write_record(venv, {"making": True})  # a kill from here on leaves a pip that starts and is not whole
     made = subprocess.run([sys.executable, "-m", "venv", str(venv)], capture_output=True, text=True)
@@ -170,6 +170,21 @@ def interpreter(venv: Path, record: dict[str, Any]) -> Python:
             "On Debian or Ubuntu install python3-venv; elsewhere name another Python: make lab PYTHON=python3.12"
         )
     return python
+
+
+def clear(venv: Path) -> None:
+    """Empty the folder of a broken environment, and touch nothing if anything else lies in it."""
+    children = [child for child in venv.iterdir() if child.name != LOCK]
+    others = sorted(child.name for child in children if child.name not in {*OWN, RECORD, RECORD + ".new"})
+    if others:
+        raise SetupError(
+            f"the environment in {venv} does not work and would be made again, but other files lie there too: "
+            f"{', '.join(others[:5])}{' …' if len(others) > 5 else ''}. Move them away, or choose another VENV."
+        )
+    if children:
+        print(f"The environment in {venv} is broken or half-made: making it again.", flush=True)
+    for child in children:
+        shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
 
 
 def probe(venv: Path) -> Python | None:
@@ -237,10 +252,10 @@ def warn_about_space(venv: Path, python: Python, flavour: str) -> None:
 @contextlib.contextmanager
 def locked(venv: Path) -> Iterator[None]:
     """Hold the environment's lock, so that two clones never install into it at once."""
-    strangers = venv.is_dir() and any(venv.iterdir()) and not (venv / LOCK).exists()
-    if strangers and not (venv / "pyvenv.cfg").exists() and not (venv / "bin" / "python").exists():
-        raise SetupError(f"{venv} is a folder with other files in it, not an environment. Choose another VENV.")
     try:
+        strangers = venv.is_dir() and any(venv.iterdir()) and not (venv / LOCK).exists()
+        if strangers and not any((venv / mark).exists() for mark in MARKS):
+            raise SetupError(f"{venv} is a folder with other files in it, not an environment. Choose another VENV.")
         venv.mkdir(parents=True, exist_ok=True)
         lock = (venv / LOCK).open("w")
     except OSError as error:

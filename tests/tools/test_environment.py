@@ -266,6 +266,53 @@ def test_a_folder_with_other_files_is_left_alone(home, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def _home_folder(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "bin" / "python").chmod(0o755)
+
+
+def _home_with_a_working_python(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+
+
+def _broken_environment_of_a_project(folder: Path) -> None:
+    (folder / "pyvenv.cfg").write_text("home = /nowhere\n")
+
+
+def _abandoned_set_up(folder: Path) -> None:
+    (folder / ".loop-to-cluster.lock").touch()
+    (folder / ".loop-to-cluster.json").write_text('{"making": true}')
+
+
+@pytest.mark.parametrize(
+    "look", [_home_folder, _home_with_a_working_python, _broken_environment_of_a_project, _abandoned_set_up]
+)
+def test_files_of_others_are_never_removed(home, tmp_path, look):
+    """However much a folder looks like an environment, what did not come with one stays."""
+    (tmp_path / "thesis.txt").write_text("years of work")
+    look(tmp_path)
+    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+    home.venv, own = tmp_path, home.venv
+    status, printed = home.set_up()
+    home.venv = own
+    assert status == 1
+    assert "other files" in printed and "VENV" in printed
+    left = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+    assert left - {Path(".loop-to-cluster.lock")} == before - {Path(".loop-to-cluster.lock")}
+
+
+def test_a_file_in_the_environments_place_is_named(home, tmp_path):
+    place = tmp_path / "it's $HOME, ü"
+    place.write_text("kept")
+    home.venv, own = place, home.venv
+    status, printed = home.set_up()
+    home.venv = own
+    assert (status, place.read_text()) == (1, "kept")
+    assert f"{place} cannot be written" in printed and "VENV=" in printed
+
+
 def test_a_pip_setting_that_installs_elsewhere_does_no_harm(home):
     home.pin("1.1")
     assert home.set_up(PIP_USER="1", PYTHONPATH="/nowhere")[0] == 0
