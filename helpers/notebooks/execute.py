@@ -32,6 +32,7 @@ def execute(path: Path, *, timeout_s: int = 600, record: bool = True) -> float:
         CourseError: If the file cannot be read, a cell raises or takes too long, or the kernel dies.
     """
     notebook = read(path)
+    _require_valid(notebook, path)
     begin = time.perf_counter()
     _run_cells(notebook, path, timeout_s)
     run_s = time.perf_counter() - begin
@@ -54,6 +55,17 @@ def read(path: Path) -> NotebookNode:
         return nbformat.read(path, as_version=4)
     except Exception as error:  # nbformat raises a family of unrelated types for broken files
         raise CourseError(f"{shown_path(path)} cannot be read as a notebook ({error}). Restore it from git.") from error
+
+
+def _require_valid(notebook: NotebookNode, path: Path) -> None:
+    """Refuse what Jupyter would not open either, before a kernel is started for it."""
+    import nbformat
+
+    try:
+        nbformat.validate(notebook)
+    except nbformat.ValidationError as error:
+        problem = str(error).splitlines()[0]
+        raise CourseError(f"{shown_path(path)} is not a valid notebook ({problem}). Restore it from git.") from error
 
 
 def write(notebook: NotebookNode, path: Path) -> None:

@@ -104,16 +104,31 @@ def check(path: Path) -> list[Finding]:
         CourseError: If the file is not a notebook.
     """
     notebook = _Notebook(path=path, kind=kind_of(path), content=read(path))
-    return [finding for rule in _RULES for finding in rule(notebook)]
+    found = list(_invalid(notebook))
+    try:
+        found += [finding for rule in _RULES for finding in rule(notebook)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # of a wrong format, or open metadata
+        seen = f"metadata of another type than Jupyter writes ({type(error).__name__}: {error})"
+        expected = "tags, alt texts and widget states as Jupyter writes them"
+        found = found or [notebook.finding(None, seen, expected, RUN_AGAIN)]
+    return found
+
+
+def _invalid(notebook: _Notebook) -> Iterator[Finding]:
+    import nbformat
+
+    for problem in nbformat.validator.iter_validate(_raw(notebook)):
+        seen = f"invalid format: {str(problem).splitlines()[0][:200]}"
+        yield notebook.finding(None, seen, "nbformat 4.5", RUN_AGAIN)
+
+
+def _raw(notebook: _Notebook) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads(notebook.path.read_text(encoding="utf-8"))
+    return raw
 
 
 def _format(notebook: _Notebook) -> Iterator[Finding]:
-    import nbformat
-
-    raw = json.loads(notebook.path.read_text(encoding="utf-8"))
-    for problem in nbformat.validator.iter_validate(raw):
-        seen = f"invalid format: {str(problem).splitlines()[0][:200]}"
-        yield notebook.finding(None, seen, "nbformat 4.5", RUN_AGAIN)
+    raw = _raw(notebook)
     ids = [cell.get("id") for cell in raw["cells"]]
     if None in ids or len(set(ids)) < len(ids):
         yield notebook.finding(None, "cells without an id or with the same one", "a unique id each", "give them ids")

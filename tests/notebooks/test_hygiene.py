@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from helpers.errors import CourseError
+from helpers.notebooks.execute import execute
 from helpers.notebooks.hygiene import LIMITS, check
 from helpers.notebooks.normalise import KERNELSPEC, WIDGET_VIEW
 
@@ -147,3 +150,41 @@ def test_command_line(tmp_path):
     missing = subprocess.run([*command, "run", "nowhere.ipynb"], capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "neither a notebook nor a folder" in missing.stderr
+
+
+def figure_with_alt(alt: object) -> dict[str, object]:
+    return {"output_type": "display_data", "data": PNG, "metadata": {"image/png": {"alt": alt}}}
+
+
+BROKEN: dict[str, Callable[[dict], object]] = {
+    "source": lambda c: c["cells"][1].update(source=3),
+    "tags": lambda c: c["cells"][1]["metadata"].update(tags=3),
+    "alt": lambda c: c["cells"][1].update(outputs=[figure_with_alt(3)]),
+    "widgets": lambda c: c["metadata"].update(widgets=3),
+    "traceback": lambda c: c["cells"][1].update(outputs=[{"output_type": "error", "traceback": 3}]),
+    "cells": lambda c: c.update(cells={}),
+    "old": lambda c: (c.update(nbformat=3, nbformat_minor=0, worksheets=[]), c.pop("cells")),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_structure_is_a_finding_or_an_error_of_ours(tmp_path, name):
+    content = json.loads(nbformat.writes(chapter()))
+    BROKEN[name](content)
+    path = tmp_path / "01_a.ipynb"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    try:
+        assert check(path)
+    except CourseError as error:
+        assert path.name in str(error)
+
+
+@pytest.mark.parametrize("name", ["source", "cells"])
+def test_a_broken_structure_is_not_run(tmp_path, name):
+    content = json.loads(nbformat.writes(chapter()))
+    BROKEN[name](content)
+    path = tmp_path / "01_a.ipynb"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CourseError, match="01_a"):
+        execute(path, record=False)
+    assert json.loads(path.read_text(encoding="utf-8")) == content
