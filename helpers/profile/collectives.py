@@ -54,11 +54,20 @@ def waiting(
         duration = trace.duration_us[rows]
         starts.append(trace.start_us[rows])
         lengths.append(duration - np.minimum.reduce([duration, *known]))
-    notes = (f"{unmatched} collectives have no partner in the other ranks' traces: they count as transfer.",)
+    notes = _missing_ranks(trace, len(peers) + 1)
+    if unmatched:
+        notes += (f"{unmatched} collectives have no partner in the other ranks' traces: they count as transfer.",)
     if not starts:
         return EMPTY, notes
     start = np.concatenate(starts)
-    return union(start, start + np.concatenate(lengths)), notes if unmatched else ()
+    return union(start, start + np.concatenate(lengths)), notes
+
+
+def _missing_ranks(trace: Trace, present: int) -> tuple[str, ...]:
+    """Say so where the slowest rank may be one whose trace is not here."""
+    if trace.world_size is None or trace.world_size <= present:
+        return ()
+    return (f"{present} of {trace.world_size} ranks' traces were given: waiting for a slower rank is a lower bound.",)
 
 
 def _durations(peer: Trace) -> dict[_Key, NDArray[np.float64]]:

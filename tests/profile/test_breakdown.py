@@ -110,6 +110,15 @@ def gloo_rank(wait):
     ]
 
 
+@pytest.mark.parametrize(("world_size", "said"), [(2, False), (128, True)])
+def test_waiting_is_called_a_lower_bound_where_ranks_are_missing(world_size, said):
+    info = {"distributedInfo": {"rank": 0, "world_size": world_size}}
+    spans = [step(1, 0, 100), span("gloo:all_reduce", 10, 50, "user_annotation")]
+    zero, one = (read(content(spans, **info)) for _ in range(2))
+    notes = breakdown(zero, peers=[one]).notes
+    assert any("2 of 128 ranks' traces were given" in note for note in notes) is said
+
+
 def test_another_ranks_trace_tells_waiting_from_transfer():
     early, late = (read(content(gloo_rank(wait))) for wait in (300, 0))
     found = us(breakdown(early, peers=[late]))
