@@ -40,7 +40,7 @@ def main() -> int:
         print(done.stdout)
         return done.returncode
     print(f"The book is in book/_build/html ({time.perf_counter() - begin:.0f} s). To read it in a browser:")
-    print("  python -m http.server --directory book/_build/html")
+    print("  python3 -m http.server --directory book/_build/html")
     return 0
 
 
