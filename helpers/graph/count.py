@@ -156,13 +156,14 @@ def count_recompiles(
         )
     torch._dynamo.reset()
     compiled = torch.compile(function, backend="eager", dynamic=dynamic)
-    seen = {id(entry) for entry in get_compilation_metrics()}
+    # PyTorch keeps the last 64 entries. Held here, an entry that it drops cannot lend its id to a new one.
+    seen = {id(entry): entry for entry in get_compilation_metrics()}
     found: list[tuple[int, str]] = []
     with quiet_compiler(), _limit_notices() as notices:
         for index, call in enumerate(calls):
             compiled(*call)
             fresh = [entry for entry in get_compilation_metrics() if id(entry) not in seen]
-            seen.update(id(entry) for entry in fresh)
+            seen |= {id(entry): entry for entry in fresh}
             found.extend((index, entry.recompile_reason or "") for entry in fresh if entry.fail_type is None)
     torch._dynamo.reset()  # or the function would keep the versions, and its limit, of this count
     again = tuple(Recompile(call=index, guard=_guard(reason)) for index, reason in found if reason)
