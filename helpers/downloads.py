@@ -191,11 +191,12 @@ def write_mnist(root: Path, dataset: Dataset) -> None:
     raw.mkdir(parents=True, exist_ok=True)
     for prefix, split in (("train", dataset.train), ("t10k", dataset.test)):
         pixels = dataset.pixels(split.images)[:, 0].mul(255).round().byte().numpy()
-        _write_idx(raw / f"{prefix}-images-idx3-ubyte", pixels)
-        _write_idx(raw / f"{prefix}-labels-idx1-ubyte", split.labels.byte().numpy())
+        write_idx(raw / f"{prefix}-images-idx3-ubyte", pixels)
+        write_idx(raw / f"{prefix}-labels-idx1-ubyte", split.labels.byte().numpy())
 
 
-def _write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+    """Write unsigned bytes of 1 or 3 dimensions as an IDX file, which :func:`read_idx` reads."""
     header = [_IDX_MAGIC[array.ndim], *array.shape]
     path.write_bytes(b"".join(number.to_bytes(4, "big") for number in header) + array.tobytes())
 

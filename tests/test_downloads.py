@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torchvision import datasets
 
 from helpers import downloads
-from helpers.data import DataError, load
+from helpers.data import MNIST_STD, DataError, load
 
 FILES = [f"{split}-{kind}" for split in ("train", "t10k") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
 
@@ -373,3 +374,11 @@ def test_the_time_limit_of_connections_is_put_back():
     with downloads._patience():
         assert socket.getdefaulttimeout() == downloads._PATIENCE_S
     assert socket.getdefaulttimeout() == before
+
+
+def test_a_data_set_written_as_mnist_comes_back(tmp_path):
+    digits = load("digits", samples=40)
+    downloads.write_mnist(tmp_path, digits)
+    back = load("mnist", root=tmp_path, download=False)
+    assert torch.equal(back.train.labels, digits.train.labels)
+    assert torch.allclose(back.train.images, digits.train.images, atol=1 / 255 / MNIST_STD)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.downloads import write_idx
+
 CLASSES = 10
 SIDE = 28
 WRONG_LABELS = 0.1
@@ -24,11 +26,5 @@ def write_mnist(root: Path, *, train: int, test: int, seed: int = 0) -> None:
         images[prototypes[labels]] += 128
         wrong = rng.random(samples) < WRONG_LABELS
         labels[wrong] = rng.integers(0, CLASSES, int(wrong.sum()), dtype=np.uint8)
-        _write_idx(raw / f"{split}-images-idx3-ubyte", images)
-        _write_idx(raw / f"{split}-labels-idx1-ubyte", labels)
-
-
-def _write_idx(path: Path, array: np.ndarray) -> None:
-    """Write unsigned bytes: two zero bytes, the type 8, the number of dimensions, the sizes, the data."""
-    header = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
-    path.write_bytes(header + array.tobytes())
+        write_idx(raw / f"{split}-images-idx3-ubyte", images)
+        write_idx(raw / f"{split}-labels-idx1-ubyte", labels)
